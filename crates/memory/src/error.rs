@@ -122,6 +122,18 @@ pub enum Error {
         /// The error that the system returned for the attempt to open the file.
         source: io::Error,
     },
+    /// The journal could not be written, so changes can no longer be made durable.
+    Journal {
+        /// The folder of the journal.
+        folder: PathBuf,
+        /// The error of the first operation that failed.
+        source: io::Error,
+    },
+    /// The store has no journal.
+    NoJournal,
+    /// The journal's ring is full, because its records cannot be written to the journal's folder
+    /// fast enough.
+    JournalFull,
     /// A message is too long for the store's message ring.
     MessageTooLong {
         /// The combined length of the message's name and body, in bytes.
@@ -188,6 +200,19 @@ impl fmt::Display for Error {
                  room for the replaced data, the last with {} MiB; free space in the store's file \
                  system or try again when fewer writes are running",
                 room >> 20
+            ),
+            Error::Journal { folder, source } => write!(
+                f,
+                "writing the journal in {}: {source}; nothing more is durable until a checkpoint \
+                 succeeds: free space or repair the disk, then run undercroft checkpoint",
+                folder.display()
+            ),
+            Error::NoJournal => f.write_str(
+                "the store has no journal; undercroft durability NAME everysec begins one",
+            ),
+            Error::JournalFull => f.write_str(
+                "the journal is full: its records could not be written to its folder in time; see \
+                 the error that undercroft stat shows",
             ),
             Error::Interrupted => f.write_str("interrupted while waiting for a lock"),
             Error::Marked => f.write_str(

@@ -15,14 +15,17 @@
 //! - `store_file`: creates, opens and syncs the store file, and recovers it after processes die.
 //! - `inspection`: checks the entire store and computes its statistics.
 //! - `copying`: copies the store as it was at one moment, without stopping writers.
+//! - `checkpoints`: writes the entire store to a file, without stopping writers.
 //! - `messages`: sends messages between processes, and wakes waiters.
 //! - `objects`: large blocks that are filled before they are published, or read in place.
 //! - `writing`: runs a transaction's body and commits it.
 //! - `allocator`: allocates blocks in shards and arenas.
 //! - `transactions`: locks shards, logs changes, and publishes or rolls back.
 //! - `views`: reads shards, with or without their locks.
+//! - `journal`: the journal's files: writes redo records to them.
 //! - `locking`: locks shards, and recovers a shard whose writer died.
 //! - `heap`: manages extents and the runs of pages in them.
+//! - `redo`: records of the new contents of changes, for the journal.
 //! - `undo`: writes and replays undo logs.
 //! - `segment`: the handle to a mapped store, waiting for locks, and words through which processes
 //!   signal one another.
@@ -43,10 +46,12 @@
 compile_error!("Undercroft runs on Linux on x86-64 and arm64 only");
 
 mod allocator;
+mod checkpoints;
 mod copying;
 mod error;
 mod heap;
 mod inspection;
+mod journal;
 mod locking;
 mod mapped;
 mod messages;
@@ -55,6 +60,7 @@ mod models;
 mod objects;
 mod probes;
 mod processes;
+mod redo;
 mod segment;
 mod store_file;
 mod transactions;
@@ -63,6 +69,7 @@ mod views;
 mod writing;
 
 pub use allocator::block_stock::BlockStock;
+pub use checkpoints::durability::{Durability, JournalOptions, JournalState};
 pub use copying::image::Image;
 pub use error::{Error, Fault, Holder};
 pub use heap::pool::Pool;
@@ -74,6 +81,7 @@ pub use inspection::statistics::{HeldLock, LockName, Member, Statistics};
 pub use inspection::users::User;
 pub use locking::log_retirement::Shrunk;
 pub use mapped::classes::block_size;
+pub use mapped::disk::{Disk, DiskFile, local_disk};
 pub use mapped::fork_mutex::{ForkGuard, ForkMutex};
 pub use mapped::layout::{self, Offset};
 pub use mapped::mapping::prefetch;
@@ -102,7 +110,9 @@ pub use segment::marks::Marks;
 pub use segment::settings::Setting;
 pub use segment::shard_set::ShardSet;
 pub use segment::upkeep::Turn;
+pub use store_file::journal_recovery::Recovered;
 pub use store_file::opening::{Initially, Options, capacity_made};
+pub use store_file::replay::Cut;
 pub use transactions::Transaction;
 pub use transactions::savepoint::LogSavepoint;
 pub use views::scratch::{Body, Scratch};

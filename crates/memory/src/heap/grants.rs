@@ -3,9 +3,11 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
+use smallvec::SmallVec;
+
 use crate::error::{Error, Fault};
 use crate::heap::pages::{PageUse, Run};
-use crate::heap::step::{Heap, log};
+use crate::heap::step::Heap;
 use crate::mapped::layout::{PAGE, arena, descriptor, shard};
 use crate::probes::fault;
 use crate::segment::durability;
@@ -38,6 +40,7 @@ impl Heap<'_> {
         };
         for run in 0..runs {
             self.set(layout.descriptor(page + run * each), granted.pack())?;
+            self.note_grant(index, page + run * each);
         }
         Ok(Some(page))
     }
@@ -115,9 +118,17 @@ impl Heap<'_> {
             take_off(runs, mapping.siblings(page).0);
         }
         self.take_back_from(index, arena, page)?;
-        // Commit the heap step before clearing the word that records the return.
-        log(self.segment()).clear();
-        fault::step();
+        // Commit the heap step before clearing the word that records the return. The journal has
+        // the end of the return only, with both lists as they are now, also if an earlier process
+        // changed them and died.
+        let mut values: SmallVec<[(u64, u64); 3]> = SmallVec::new();
+        values.push((at, 0));
+        values.push((graveyard, mapping.load(graveyard)));
+        if let Some(page) = arena {
+            let runs = mapping.layout().page(page) + arena::RUNS;
+            values.push((runs, mapping.load(runs)));
+        }
+        self.commit(&values)?;
         mapping.store(at, 0);
         fault::step();
         Ok(())

@@ -7,13 +7,20 @@
 //! Before a return, the shard's `RETURNING` word records the run, so that the next process that
 //! locks the heap for this shard completes the return.
 
+use std::cell::RefCell;
 use std::time::Duration;
+
+use smallvec::SmallVec;
 
 use crate::error::{Error, Fault};
 use crate::mapped::futex;
 use crate::mapped::layout::{EXTENT_PAGES, HEAP_LOG_RESERVED, Layout, control, shard};
 use crate::probes::fault;
 use crate::processes::lock;
+use crate::redo::changes::Changes;
+use crate::redo::record::{Kind, State};
+use crate::redo::restore;
+use crate::redo::ring::{self, Heading, Refused};
 use crate::segment::waiting::{WaitedLock, Waiter};
 use crate::segment::{Segment, durability};
 use crate::undo::log::Log;
@@ -21,6 +28,8 @@ use crate::undo::log::Log;
 /// Write access to the heap's tables while the heap's lock is held.
 pub(crate) struct Heap<'a> {
     segment: &'a Segment,
+    /// The runs that the step granted, as shards and first pages, if the step is journaled.
+    granted: RefCell<SmallVec<[(usize, u64); 4]>>,
 }
 
 /// Runs one step of the heap under its lock. The step's changes are committed if the step returns
@@ -48,9 +57,12 @@ pub(crate) fn run_within<R>(
     fault::step();
     // Roll back the log left by a process that died during a heap step (W3).
     roll_back(segment)?;
-    let result = step(&Heap { segment })?;
-    log(segment).clear();
-    fault::step();
+    let heap = Heap {
+        segment,
+        granted: RefCell::default(),
+    };
+    let result = step(&heap)?;
+    heap.commit(&[])?;
     drop(guard);
     Ok(result)
 }
@@ -65,13 +77,25 @@ pub(crate) fn log(segment: &Segment) -> Log<'_> {
     }
 }
 
-/// Undoes an unfinished step.
+/// Undoes an unfinished step, and decides whether its redo record counts.
 fn roll_back(segment: &Segment) -> Result<(), Error> {
-    let layout = *segment.mapping.layout();
     let log = log(segment);
+    let appended = segment.mapping.load(control::REDO_HEAP_STEP);
+    if appended != 0 {
+        let state = if log.is_empty() {
+            State::Counts
+        } else {
+            State::Void
+        };
+        ring::settle(&segment.mapping, appended - 1, state);
+        segment.mapping.store(control::REDO_HEAP_STEP, 0);
+        fault::step();
+    }
     if log.is_empty() {
         return Ok(());
     }
+    restore::before_rollback(segment, &log, 0);
+    let layout = *segment.mapping.layout();
     log.roll_back(
         0,
         |at, words| {
@@ -79,7 +103,9 @@ fn roll_back(segment: &Segment) -> Result<(), Error> {
             let counts = at >= control::HEAP_HIGH && end <= control::HEAP_RESERVED + 8;
             let tables = at >= layout.reserved_map && end <= layout.heap;
             let copy = at >= control::COPY_OWNER && end <= control::COPY_PAGES + 8;
-            at % 8 == 0 && (counts || tables || copy || is_of_flushed_runs(&layout, at, end))
+            let settings = at >= control::MAX_MEMORY && end <= control::TOLD_EVENTS + 8;
+            at % 8 == 0
+                && (counts || settings || tables || copy || is_of_flushed_runs(&layout, at, end))
         },
         |_| Ok(()),
     )
@@ -111,6 +137,73 @@ impl Drop for HeapGuard<'_> {
 }
 
 impl Heap<'_> {
+    /// Makes the changes so far permanent. `values` are words that change together with them, and
+    /// that the caller stores.
+    pub(crate) fn commit(&self, values: &[(u64, u64)]) -> Result<(), Error> {
+        let mapping = &self.segment.mapping;
+        if mapping.is_journaled() {
+            self.append(values)?;
+        }
+        log(self.segment).clear();
+        fault::step();
+        let appended = mapping.load(control::REDO_HEAP_STEP);
+        if appended != 0 {
+            ring::settle(mapping, appended - 1, State::Counts);
+            mapping.store(control::REDO_HEAP_STEP, 0);
+            fault::step();
+        }
+        Ok(())
+    }
+
+    /// Appends a redo record of the changes so far, if there are any.
+    #[cold]
+    fn append(&self, values: &[(u64, u64)]) -> Result<(), Error> {
+        let mut changes = Changes::default();
+        changes.add_log(&log(self.segment));
+        let mut shards = 0;
+        for (shard, page) in self.granted.take() {
+            changes.add_grant(page);
+            shards |= 1 << shard;
+        }
+        for &(at, value) in values {
+            changes.add_value(at, value);
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let heading = Heading {
+            kind: Kind::HeapStep,
+            record: 0,
+            number: 0,
+            shards,
+            may_use_spare: true,
+            state: State::Open,
+        };
+        let words = changes.finish();
+        // The word must name the record before the step can take effect.
+        let appended = ring::append(self.segment, &heading, words, |writer| {
+            changes.write(writer);
+        });
+        match appended {
+            Ok(position) => {
+                self.segment
+                    .mapping
+                    .store(control::REDO_HEAP_STEP, position + 1);
+                fault::step();
+                Ok(())
+            }
+            Err(Refused::Full(_)) => Err(Error::JournalFull),
+            Err(Refused::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Notes that the step granted a run to a shard.
+    pub(crate) fn note_grant(&self, shard: usize, page: u64) {
+        if self.segment.mapping.is_journaled() {
+            self.granted.borrow_mut().push((shard, page));
+        }
+    }
+
     pub(crate) fn segment(&self) -> &Segment {
         self.segment
     }

@@ -6,6 +6,7 @@ use crate::heap::step;
 use crate::mapped::layout::{SLOTS, control, shard, slot};
 use crate::mapped::shard_words::ShardWords;
 use crate::probes::fault;
+use crate::redo::restore;
 use crate::segment::marks::{self, Marks};
 use crate::segment::settings::CACHE_COUNTS;
 use crate::segment::{Segment, counter, membership};
@@ -91,6 +92,9 @@ pub(crate) fn roll_back_to(segment: &Segment, index: usize, until: u64) -> Resul
     let log = segment.mapping.shard_log(index);
     if log.length() == until {
         return Ok(());
+    }
+    if until == 0 {
+        restore::before_rollback(segment, &log, 1 << index);
     }
     // Raise the counter, because readers that go through the log rely on it: as long as the counter
     // does not change, a log either only grows or only shrinks.

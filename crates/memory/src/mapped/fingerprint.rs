@@ -2,7 +2,8 @@
 
 use crate::mapped::classes::SIZES;
 use crate::mapped::layout::{
-    EXTENT, Layout, PAGE, SLOTS, arena, control, descriptor, header, record, ring, shard, slot,
+    EXTENT, Layout, PAGE, SLOTS, arena, control, descriptor, header, record, redo, ring, shard,
+    slot,
 };
 
 /// Returns an FNV-1a hash of all constants, including the size classes, that two builds must share
@@ -30,6 +31,11 @@ pub(crate) fn fingerprint() -> u64 {
         control::COPY_OWNER,
         control::COPY_PAGES,
         control::COPY_TAKEN,
+        control::JOURNALED,
+        control::REDO_LOCK,
+        control::REDO_EPOCH,
+        control::CHECKPOINT,
+        control::CHECKPOINT_TIME,
         slot::STRIDE,
         slot::TENANT,
         slot::PINS_USED,
@@ -61,6 +67,8 @@ pub(crate) fn fingerprint() -> u64 {
         ring::UNCOUNTED,
         ring::COUNTERS,
         ring::DATA,
+        redo::PATH,
+        redo::DATA,
         record::PARTS,
         record::NAME,
         descriptor::STRIDE,

@@ -114,6 +114,9 @@ pub mod control {
     pub const COPY_STOCKED: u64 = START + 352;
     /// Nonzero if any block has ever been pinned in this store.
     pub const PINNED: u64 = START + 360;
+    /// Whether transactions append their changes to the journal: 0 if not, otherwise the
+    /// durability mode.
+    pub const JOURNALED: u64 = START + 368;
     /// When the next upkeep step is due, in milliseconds since boot.
     pub const UPKEEP: u64 = START + 384;
     /// Where upkeep resumes its search for expired keys, in the engine's encoding.
@@ -134,6 +137,43 @@ pub mod control {
     pub const COPY_PAGES: u64 = START + 464;
     /// The number of pages that writers have taken from the copy's stock.
     pub const COPY_TAKEN: u64 = START + 512;
+    /// The lock of the journal's ring (only the lower half is used).
+    pub const REDO_LOCK: u64 = START + 576;
+    /// The journal position after the last record in the ring.
+    pub const REDO_HEAD: u64 = START + 584;
+    /// The journal position up to which the ring's records are in files, so that their space in the
+    /// ring may be reused.
+    pub const REDO_WRITTEN: u64 = START + 640;
+    /// The journal position up to which the records are on disk.
+    pub const REDO_DURABLE: u64 = START + 648;
+    /// The length of the ring in bytes, a power of two. 0 means that it has no memory.
+    pub const REDO_SIZE: u64 = START + 656;
+    /// The process that writes the ring's records to files, encoded as in a lock word.
+    pub const REDO_WRITER: u64 = START + 664;
+    /// The number of times that records were synced. Its lower half is the futex word of processes
+    /// that wait for durability.
+    pub const REDO_SYNCS: u64 = START + 672;
+    /// The system's error number of the first failed write to a journal file, plus 1. 0 means that
+    /// no write failed.
+    pub const REDO_FAILED: u64 = START + 680;
+    /// The number of times that the journal was continued by a new store file.
+    pub const REDO_EPOCH: u64 = START + 688;
+    /// The length of the records in a segment of the journal, in bytes.
+    pub const REDO_SEGMENT: u64 = START + 752;
+    /// The position at which the records of the last epoch ended.
+    pub const REDO_BEFORE: u64 = START + 696;
+    /// The position, plus 1, of the record of the current heap step. 0 means none.
+    pub const REDO_HEAP_STEP: u64 = START + 704;
+    /// The state of the checkpoint: 0 if none is being written, 1 if one is, 2 if it is spoiled.
+    pub const CHECKPOINT: u64 = START + 712;
+    /// The process that writes a checkpoint, encoded as in a lock word.
+    pub const CHECKPOINT_OWNER: u64 = START + 720;
+    /// The journal position at which recovery from the last complete checkpoint starts.
+    pub const CHECKPOINT_AT: u64 = START + 728;
+    /// The size of the last complete checkpoint in bytes.
+    pub const CHECKPOINT_BYTES: u64 = START + 736;
+    /// When the last complete checkpoint was finished, in Unix milliseconds.
+    pub const CHECKPOINT_TIME: u64 = START + 744;
 }
 
 /// A process table entry.
@@ -333,6 +373,24 @@ pub mod record {
     pub const NAME: u64 = 40;
 }
 
+/// The journal's ring: a page with the path of the journal's folder, and the records that are not in
+/// a file yet.
+pub mod redo {
+    use super::PAGE;
+    /// The length of the folder's path in bytes.
+    pub const PATH_LENGTH: u64 = 0;
+    /// The folder's path.
+    pub const PATH: u64 = 8;
+    /// The maximum length of the folder's path in bytes.
+    pub const PATH_MAX: u64 = PAGE - PATH;
+    /// The records.
+    pub const DATA: u64 = PAGE;
+    /// The minimum length of the address range for records, in bytes.
+    pub const DATA_MIN: u64 = 1 << 20;
+    /// The maximum length of the address range for records, in bytes.
+    pub const DATA_MAX: u64 = 1 << 32;
+}
+
 /// A page descriptor.
 pub mod descriptor {
     /// The distance in bytes from one descriptor to the next.
@@ -389,6 +447,11 @@ pub struct Layout {
     pub ring: u64,
     /// The length of the ring's data in bytes, a power of two.
     pub ring_size: u64,
+    /// The start of the journal's ring.
+    pub redo: u64,
+    /// The length of the address range for the journal's records in bytes, a power of two. Most of
+    /// the range is not backed by memory until needed.
+    pub redo_capacity: u64,
     /// The bitmap of extents that are backed by memory.
     pub reserved_map: u64,
     /// The bitmap of extents that have a free page.
@@ -436,7 +499,11 @@ impl Layout {
             .clamp(ring::DATA_MIN, ring::DATA_MAX)
             .next_power_of_two();
         let ring = heap_log + HEAP_LOG;
-        let reserved_map = ring + ring::DATA + ring_size;
+        let redo = ring + ring::DATA + ring_size;
+        let redo_capacity = (extents * EXTENT / 4)
+            .clamp(redo::DATA_MIN, redo::DATA_MAX)
+            .next_power_of_two();
+        let reserved_map = redo + redo::DATA + redo_capacity;
         let some_free_map = reserved_map + map_length;
         let all_free_map = some_free_map + map_length;
         let retired_map = all_free_map + map_length;
@@ -453,6 +520,8 @@ impl Layout {
             heap_log,
             ring,
             ring_size,
+            redo,
+            redo_capacity,
             reserved_map,
             some_free_map,
             all_free_map,

@@ -7,6 +7,7 @@
 //! - `classes`: the size classes of blocks.
 //! - `fingerprint`: a hash that shows whether two builds use the same layout.
 //! - `platform`: the few system calls that the store needs.
+//! - `disk`: the operations on journal files, which tests replace.
 //! - `futex`: sleeping until a word changes, and waking sleeping threads.
 //! - `map`: mappings of files and of memory.
 //! - `fork_mutex`: a mutex for process-private state that never stays locked in a forked child.
@@ -26,6 +27,7 @@ mod blocks;
 pub(crate) mod checked_place;
 pub(crate) mod classes;
 pub(crate) mod copy_table;
+pub(crate) mod disk;
 pub(crate) mod fingerprint;
 pub(crate) mod fork_mutex;
 pub(crate) mod futex;

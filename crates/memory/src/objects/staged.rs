@@ -259,7 +259,9 @@ impl Transaction<'_> {
         )?;
         let kind = layout.descriptor(staged.block.page) + descriptor::KIND;
         self.set(index, kind, PageUse::Large.pack())?;
-        Ok(layout.page(staged.block.page))
+        let at = layout.page(staged.block.page);
+        self.note_fill(at, staged.length);
+        Ok(at)
     }
 
     /// Detaches a large block of the shard from the object that refers to it. The caller must

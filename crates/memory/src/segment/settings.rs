@@ -36,21 +36,25 @@ pub enum Setting {
 pub(crate) const CACHE_COUNTS: [Setting; 2] =
     [Setting::ScriptsForgotten, Setting::LibrariesChanged];
 
+impl Setting {
+    /// Returns whether the setting belongs to the store's state, which a journal preserves.
+    pub(crate) fn is_state(self) -> bool {
+        matches!(
+            self,
+            Setting::EvictionPolicy
+                | Setting::EvictionSamples
+                | Setting::LfuLogFactor
+                | Setting::LfuDecayTime
+                | Setting::ToldEvents
+        )
+    }
+}
+
 impl Segment {
     /// Returns the limit on the total size of allocated blocks, in bytes. 0 means no limit.
     #[inline]
     pub fn max_memory(&self) -> u64 {
         self.mapping.load(control::MAX_MEMORY)
-    }
-
-    /// Sets the limit on the total size of allocated blocks, in bytes. 0 means no limit. Needs no
-    /// transaction, because it stores a single word.
-    pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
-        if !self.writable() {
-            return Err(Error::ReadOnly);
-        }
-        self.mapping.store(control::MAX_MEMORY, bytes);
-        Ok(())
     }
 
     /// Returns a setting that all processes share. 0 means the default.
@@ -67,15 +71,6 @@ impl Segment {
         let seen = self.setting(Setting::ScriptSeen);
         let age = coarse_milliseconds().wrapping_sub(seen >> 2);
         (seen != 0 && age < LATELY).then_some(seen & 3)
-    }
-
-    /// Changes a setting for all processes. Needs no transaction, because it stores a single word.
-    pub fn set_setting(&self, setting: Setting, value: u64) -> Result<(), Error> {
-        if !self.writable() {
-            return Err(Error::ReadOnly);
-        }
-        self.mapping.store(setting as u64, value);
-        Ok(())
     }
 
     /// Increments a setting for all processes. Concurrent increments all take effect. Needs no

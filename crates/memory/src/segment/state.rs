@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::mapped::disk::{Disk, LocalDisk};
 use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::EXTENT;
 use crate::mapped::mapping::Mapping;
@@ -30,7 +31,7 @@ pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
 /// - `store_file/opening.rs`: `create`, `create_so`, `open`, `open_unclean`, `open_or_create`.
 /// - `segment/state.rs`: `path`, `shards`, `hash_key`, `writable`, `set_patience`, `patience`,
 ///   `set_wait_hook`, `is_signalled`, `run_script`, `is_interrupted`, `last_written`, `is_alone`,
-///   `all_shards`, `capacity`.
+///   `set_disk`, `all_shards`, `capacity`.
 /// - `views/reading.rs`: `read`, `read_into`, `read_at_once`, `read_marked`, `try_read`, `glance`,
 ///   `needs_look`, `read_locked`.
 /// - `writing/write.rs`: `write`, `write_where`, `prepare`, `gather_run`, `has_remains`,
@@ -41,8 +42,7 @@ pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
 ///   `take_up`, `free_dead_staged`.
 /// - `objects/pinned.rs`: `pin`, `address_of_pinned`, `bytes_of_pinned`, `read_pinned`,
 ///   `append_pinned`, `unpin`, `pins`.
-/// - `segment/settings.rs`: `max_memory`, `set_max_memory`, `setting`, `script_seen`,
-///   `set_setting`, `count_up`.
+/// - `segment/settings.rs`: `max_memory`, `setting`, `script_seen`, `count_up`.
 /// - `segment/change_counters.rs`: `counts_changes`, `change_epoch`, `count_changes`, `changes`.
 /// - `segment/hints.rs`: `hint`, `prefetch_hint`, `set_hint`, `hints`, `grow_hints`.
 /// - `segment/marks.rs`: `is_marked`, `looked_after`.
@@ -53,9 +53,11 @@ pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
 /// - `segment/durability.rs`: `is_synced`.
 /// - `store_file/sync.rs`: `sync`.
 /// - `store_file/recovery.rs`: `recover`.
+/// - `store_file/journal_recovery.rs`: `recover_from`.
 /// - `store_file/truncation.rs`: `tell_when_lost`.
 /// - `locking/shard_locks.rs`: `is_locked`.
 /// - `locking/log_retirement.rs`: `shrink_log`, `shrink_logs_now`.
+/// - `heap/changed_settings.rs`: `set_max_memory`, `set_setting`.
 /// - `heap/backing.rs`: `granted_bytes`.
 /// - `heap/trim.rs`: `trim`.
 /// - `heap/survey.rs`: `survey`.
@@ -67,6 +69,9 @@ pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
 /// - `messages/bell.rs`: `bell`.
 /// - `copying/image.rs`: `image`.
 /// - `copying/area.rs`: `free_dead_copy`.
+/// - `checkpoints/checkpoint.rs`: `checkpoint`.
+/// - `checkpoints/durability.rs`: `durability`, `begin_journal`, `set_durability`, `make_durable`,
+///   `first_difference`, `journal`.
 /// - `inspection/check.rs`: `check`.
 /// - `inspection/statistics.rs`: `statistics`, `used_bytes`, `members`, `held_locks`.
 /// - `inspection/users.rs`: `users`.
@@ -112,6 +117,8 @@ pub struct Segment {
     pub(crate) copying_as: AtomicU32,
     /// Whether the file is mapped privately, which hides all writes from other processes.
     pub(crate) is_alone: bool,
+    /// The disk on which the journal is kept.
+    disk: Box<dyn Disk>,
 }
 
 impl Segment {
@@ -126,7 +133,7 @@ impl Segment {
         let hints_copied = shards.clone().map(|_| AtomicU64::new(0)).collect();
         let looked_after = shards.clone().map(|_| AtomicU64::new(0)).collect();
         let logged_changes = shards.map(|_| ForkMutex::default()).collect();
-        let suspicions = (0..mapping.layout().shards + 2)
+        let suspicions = (0..mapping.layout().shards + 3)
             .map(|_| Suspicion::default())
             .collect();
         Segment {
@@ -150,6 +157,7 @@ impl Segment {
             full_at: AtomicU64::new(u64::MAX / 2),
             copying_as: AtomicU32::new(0),
             is_alone: false,
+            disk: Box::new(LocalDisk),
         }
     }
 
@@ -236,6 +244,16 @@ impl Segment {
     /// Returns true if writes through this handle are hidden from all other processes.
     pub fn is_alone(&self) -> bool {
         self.is_alone
+    }
+
+    /// Replaces the disk on which the journal is kept. For tests.
+    pub fn set_disk(&mut self, disk: Box<dyn Disk>) {
+        self.disk = disk;
+    }
+
+    /// Returns the disk on which the journal is kept.
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        self.disk.as_ref()
     }
 
     /// Returns the set of all shards in the store.

@@ -22,6 +22,7 @@ pub(crate) enum WaitedLock {
     Shard(usize),
     Heap,
     Ring,
+    Redo,
 }
 
 /// The reason why a wait ended without acquiring the lock.
@@ -88,6 +89,7 @@ impl<'a> Waiter<'a> {
             WaitedLock::Shard(index) => mapping.shard_words(index).lock(),
             WaitedLock::Heap => mapping.lock(control::HEAP_LOCK),
             WaitedLock::Ring => mapping.lock(mapping.layout().ring + ring::LOCK),
+            WaitedLock::Redo => mapping.lock(control::REDO_LOCK),
         }
     }
 
@@ -97,6 +99,7 @@ impl<'a> Waiter<'a> {
             WaitedLock::Shard(index) => index,
             WaitedLock::Heap => shards,
             WaitedLock::Ring => shards + 1,
+            WaitedLock::Redo => shards + 2,
         };
         &self.segment.suspicions[index]
     }
@@ -216,7 +219,12 @@ mod tests {
         membership::join(&segment).expect("an entry of the process table");
         let holder = segment.process.owner();
         let patience = Duration::from_millis(2);
-        for which in [WaitedLock::Shard(0), WaitedLock::Heap, WaitedLock::Ring] {
+        for which in [
+            WaitedLock::Shard(0),
+            WaitedLock::Heap,
+            WaitedLock::Ring,
+            WaitedLock::Redo,
+        ] {
             let mut waiter = Waiter::new(&segment, which, patience);
             waiter.spins = SPINS;
             let lock = waiter.lock();

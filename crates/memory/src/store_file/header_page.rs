@@ -37,6 +37,12 @@ pub(super) fn new(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
+/// Returns the length of the store file that a header page states.
+pub(super) fn file_length(page: &[u8]) -> u64 {
+    let at = header::FILE_LENGTH as usize;
+    u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
+}
+
 /// Checks whether a header page matches this build and the file's length. Returns the layout and
 /// the hash key, or the reason for rejecting the file.
 pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {

@@ -6,11 +6,15 @@
 //! - `header_page`: builds the header page of a new store, and checks it when a store is opened.
 //! - `recovery`: recovers from a dead process before its process table entry is reused.
 //! - `opening`: creates and opens store files.
+//! - `replay`: reads a journal's checkpoint and records.
+//! - `journal_recovery`: recovers a store from its journal.
 //! - `sync`: writes a store to disk.
 //! - `truncation`: how a program exits if its store's file is truncated.
 
 mod header_page;
+pub(crate) mod journal_recovery;
 pub(crate) mod opening;
 mod recovery;
+pub(crate) mod replay;
 mod sync;
 mod truncation;

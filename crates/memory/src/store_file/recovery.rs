@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::heap::step;
+use crate::journal::settling;
 use crate::locking::{recovery, shard_locks};
 use crate::mapped::layout::{control, ring, shard, slot};
 use crate::messages::ring_writer;
@@ -64,6 +65,7 @@ pub(crate) fn recover_slot(segment: &Segment, index: u64) -> Result<(), Error> {
             .mapping
             .store(layout.record(index, record) + slot::SHARDS, 0);
     }
+    settling::settle_slot(segment, index)?;
     pinned::forget(segment, index);
     staged::free_of_the_dead(segment, Some(index))
 }

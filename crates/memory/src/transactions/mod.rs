@@ -7,9 +7,11 @@
 //! - `moved_runs`: runs and arenas that a transaction moves between shards.
 //! - `rare_state`: the rarely used state of a transaction.
 //! - `transaction`: locking shards, saving and changing words, and publishing the changes.
+//! - `journaled`: appends a transaction's changes to the journal's ring.
 //! - `savepoint`: undoes the last part of a transaction.
 //! - `notes`: what a transaction records for its commit.
 
+pub(crate) mod journaled;
 pub(crate) mod moved_runs;
 pub(crate) mod notes;
 pub(crate) mod rare_state;

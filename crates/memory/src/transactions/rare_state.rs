@@ -11,6 +11,8 @@ pub(crate) enum Shortage {
     Pages(u64),
     /// A shard, and the required length of its undo log in bytes.
     Log(usize, u64),
+    /// The length of the transaction's redo record in bytes.
+    Journal(u64),
 }
 
 /// The memory that a transaction's next attempt needs in addition to the memory that its last

@@ -23,6 +23,7 @@ pub struct LogSavepoint {
     /// The length of each locked shard's log, in shard order.
     tails: SmallVec<[u64; 8]>,
     frees: usize,
+    fills: usize,
     granted: usize,
     moved: usize,
     changes: usize,
@@ -50,6 +51,7 @@ impl Transaction<'_> {
         }
         let rare = self.rare.as_ref();
         savepoint.frees = self.frees.len();
+        savepoint.fills = self.fills.len();
         savepoint.granted = rare.map_or(0, |rare| rare.granted.len());
         savepoint.moved = rare.map_or(0, |rare| rare.moved.len());
         savepoint.changes = rare.map_or(0, |rare| rare.changes.len());
@@ -88,6 +90,7 @@ impl Transaction<'_> {
     /// Fails if memory cannot be returned because the heap stays locked for longer than the
     /// timeout. The transaction must then not be committed.
     pub fn roll_back_to(&mut self, savepoint: &LogSavepoint) -> Result<(), Error> {
+        self.note_undone(savepoint.fills, savepoint.granted, &savepoint.tails);
         self.put_back_kept(savepoint.kept);
         let segment = self.segment;
         for (index, &tail) in self.shards().iter().zip(&savepoint.tails) {

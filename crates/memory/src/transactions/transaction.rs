@@ -25,7 +25,7 @@ use crate::views::view::{Notes, View};
 pub struct Transaction<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) view: View<'a>,
-    shards: ShardSet,
+    pub(super) shards: ShardSet,
     locked: Locked<'a>,
     /// Whether the log headers have been written and the version counters are odd.
     open: bool,
@@ -34,9 +34,13 @@ pub struct Transaction<'a> {
     pub(crate) frees: SmallVec<[(Pool, Offset); 4]>,
     /// Whether this transaction has shortened a block in place.
     cut: bool,
-    /// Whether changes need extra checks, because a copy of the store is being made or a run or
-    /// arena was moved.
+    /// Whether changes need extra checks, because a copy of the store is being made, the store has a
+    /// journal, or a run or arena was moved.
     pub(crate) careful: bool,
+    /// The ranges that were filled without an entry in a log, for the journal.
+    pub(crate) fills: SmallVec<[(u64, u64); 4]>,
+    /// The position of the transaction's redo record, plus 1. 0 means none.
+    pub(crate) appended: u64,
     /// Whether the transaction is a removal that is committed in parts. See `removal.rs`.
     pub(crate) in_parts: bool,
     /// Whether a part has been committed. The transaction must then not run again.
@@ -103,7 +107,9 @@ impl<'a> Transaction<'a> {
             shortage: None,
             frees: SmallVec::new(),
             cut: false,
-            careful: segment.mapping.copy_is_on(),
+            careful: segment.mapping.copy_is_on() || segment.mapping.is_journaled(),
+            fills: SmallVec::new(),
+            appended: 0,
             in_parts: false,
             parted: false,
             rare: None,
@@ -214,6 +220,11 @@ impl<'a> Transaction<'a> {
         (self.locked.words, self.locked.number)
     }
 
+    /// Returns the index of the transaction's record, and the transaction's number.
+    pub(crate) fn record_and_number(&self) -> (u64, u64) {
+        (self.locked.record, self.locked.number)
+    }
+
     /// Discards all entries of all logs, which makes the changes permanent.
     #[inline(always)]
     pub(crate) fn forget_logs(&self) {
@@ -296,9 +307,10 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Saves pages that are about to be filled, if the store is being copied.
+    /// Prepares for a range to be filled: saves its pages if the store is being copied, and notes it
+    /// for the journal.
     #[inline(always)]
-    pub(crate) fn keep(&self, at: u64, length: u64) {
+    pub(crate) fn keep(&mut self, at: u64, length: u64) {
         if self.careful {
             self.keep_slowly(at, length);
         }
@@ -306,8 +318,17 @@ impl<'a> Transaction<'a> {
 
     #[cold]
     #[inline(never)]
-    fn keep_slowly(&self, at: u64, length: u64) {
+    fn keep_slowly(&mut self, at: u64, length: u64) {
         self.segment.mapping.save_for_copy(at, length);
+        self.note_fill(at, length);
+    }
+
+    /// Notes for the journal that a range was filled without an entry in a log.
+    #[cold]
+    pub(crate) fn note_fill(&mut self, at: u64, length: u64) {
+        if self.careful && self.segment.mapping.is_journaled() {
+            self.fills.push((at, words_of(length)));
+        }
     }
 
     /// Saves and changes a word. The offset must have been computed from layout constants or
@@ -464,6 +485,7 @@ impl<'a> Transaction<'a> {
         words.store::<{ slot::COMMITTED }>(number);
         in_order();
         fault::step();
+        self.settle_record();
         self.forget_logs();
         if self.rare.is_some() {
             self.count_after_commit();

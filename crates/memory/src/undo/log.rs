@@ -214,6 +214,12 @@ impl Log<'_> {
     /// Calls `each` with the offset and the number of words of each entry, newest first, down to a
     /// log length of `until` bytes. Stops at an invalid entry.
     pub(crate) fn for_each_saved(&self, until: u64, mut each: impl FnMut(u64, u64)) {
+        self.for_each_entry(until, |at, words, _| each(at, words));
+    }
+
+    /// Calls `each` like [`for_each_saved`](Self::for_each_saved), also with the offset of the saved
+    /// words in the log.
+    pub(crate) fn for_each_entry(&self, until: u64, mut each: impl FnMut(u64, u64, u64)) {
         let mut tail = self.mapping.load(self.tail).min(self.limit);
         while tail >= until.saturating_add(DESCRIPTION) && tail.is_multiple_of(8) {
             let top = self.area + tail;
@@ -227,7 +233,7 @@ impl Log<'_> {
                 return;
             }
             if words != 0 {
-                each(self.mapping.load(top - 16), words);
+                each(self.mapping.load(top - 16), words, top - size);
             }
             tail -= size;
         }

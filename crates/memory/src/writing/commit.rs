@@ -24,7 +24,10 @@ const LOG_OF_A_FREE: u64 = 192;
 /// must roll the transaction back.
 #[inline(always)]
 pub(crate) fn commit(transaction: &mut Transaction<'_>) -> Result<Option<Shortage>, Error> {
-    if let Err(error) = transaction.apply_frees() {
+    if let Err(error) = transaction
+        .apply_frees()
+        .and_then(|()| transaction.append_record())
+    {
         return match transaction.shortage {
             Some(shortage) => Ok(Some(shortage)),
             None => Err(error),
@@ -97,11 +100,13 @@ impl Transaction<'_> {
         if !self.is_open() {
             return Ok(());
         }
+        self.append_record()?;
         let (words, number) = self.numbered();
         compiler_fence(Ordering::SeqCst);
         words.store::<{ slot::COMMITTED }>(number);
         compiler_fence(Ordering::SeqCst);
         fault::step();
+        self.settle_record();
         self.forget_logs();
         // The record must contain the next number before any log entry of the next part refers to
         // that number (W6).

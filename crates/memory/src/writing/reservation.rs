@@ -10,6 +10,7 @@ use std::cell::Cell;
 
 use crate::error::Error;
 use crate::heap::{backing, removal};
+use crate::journal::waiting;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control};
 use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
@@ -173,11 +174,12 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
             log_memory::grow(segment, index, needed)
         }
         Shortage::Log(..) => Err(Error::OutOfMemory),
+        Shortage::Journal(needed) => waiting::until_space(segment, needed),
     };
     let run = match used.shortage {
         Shortage::Pages(pages) => pages.saturating_mul(PAGE),
         // Evicting data does not create space in a log.
-        Shortage::Log(..) => u64::MAX,
+        Shortage::Log(..) | Shortage::Journal(_) => u64::MAX,
     };
     let bytes = used.granted.saturating_add(run);
     // If the demand exceeds half of the store, it is not reported, so that no data is evicted for

@@ -1,0 +1,302 @@
+//! Writes a checkpoint while all processes go on writing (J6).
+//!
+//! Pages are copied at different moments, in the middle of transactions. That suffices, because redo
+//! records contain new contents, not operations: recovery loads the pages and then repeats all
+//! records from the position at which the checkpoint started. At the position at which it ended, the
+//! store is consistent. Three rules make this true:
+//!
+//! - The start is noted after every shard was locked once with the checkpoint's flag set. So every
+//!   change that a copied page may contain has its record after the start, and every rollback that
+//!   it may contain appends a record (`redo/restore.rs`).
+//! - The end is noted after every shard was locked once after the last page was copied. So every
+//!   change that a copied page may contain has its record before the end.
+//! - The checkpoint counts only once all records before its end are durable.
+//!
+//! No writer waits, no page is saved for the copy, and no memory is needed but a buffer.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use crate::checkpoints::areas;
+use crate::error::Error;
+use crate::heap::step;
+use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES};
+use crate::journal::{waiting, writer};
+use crate::locking::shard_locks;
+use crate::mapped::disk::DiskFile;
+use crate::mapped::layout::{PAGE, control};
+use crate::mapped::platform::unix_milliseconds;
+use crate::probes::fault;
+use crate::processes::lock::Owner;
+use crate::redo::restore;
+use crate::segment::marks::Marks;
+use crate::segment::shard_set::ShardSet;
+use crate::segment::{Segment, membership, place};
+
+/// The number of attempts before a checkpoint fails.
+const ATTEMPTS: u32 = 4;
+/// The size of the buffer in bytes.
+const BUFFER: usize = 1 << 20;
+/// The number of words before the contents of a part: its offset, its length in bytes, and the
+/// CRC-32C of both words and the contents.
+pub(crate) const PART_WORDS: usize = 3;
+
+impl Segment {
+    /// Writes a checkpoint, then removes the files that recovery no longer needs. Other processes
+    /// read and write in the meantime, and wait for nothing. O(memory in use).
+    ///
+    /// # Errors
+    /// Fails if the store has no journal, if another process is writing a checkpoint, or if a file
+    /// cannot be written.
+    pub fn checkpoint(&self) -> Result<(), Error> {
+        place::prepare_to_write(self)?;
+        if !self.mapping.is_journaled() {
+            return Err(Error::NoJournal);
+        }
+        let _role = become_checkpointer(self)?;
+        let folder = writer::folder_of(self);
+        for attempt in 1.. {
+            let written = write(self, &folder);
+            let state = self.mapping.word(control::CHECKPOINT);
+            let spoiled = state.swap(restore::NONE, Ordering::AcqRel) == restore::SPOILED;
+            fault::step();
+            match written {
+                Ok(written) if !spoiled => return complete(self, &folder, written),
+                Err(error) if !spoiled => return Err(error),
+                _ if attempt == ATTEMPTS => return Err(Error::JournalFull),
+                _ => {}
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+}
+
+/// A checkpoint whose file is complete but does not have its name yet.
+struct Written {
+    start: u64,
+    end: u64,
+    bytes: u64,
+}
+
+/// A guard for the role of the process that writes a checkpoint.
+struct RoleGuard<'a> {
+    segment: &'a Segment,
+}
+
+impl Drop for RoleGuard<'_> {
+    fn drop(&mut self) {
+        if !fault::abandoned() {
+            let mapping = &self.segment.mapping;
+            mapping
+                .word(control::CHECKPOINT)
+                .store(restore::NONE, Ordering::Release);
+            mapping
+                .word(control::CHECKPOINT_OWNER)
+                .store(0, Ordering::Release);
+        }
+    }
+}
+
+fn become_checkpointer(segment: &Segment) -> Result<RoleGuard<'_>, Error> {
+    let word = segment.mapping.word(control::CHECKPOINT_OWNER);
+    let me = u64::from(segment.process.owner().bits());
+    loop {
+        match word.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return Ok(RoleGuard { segment }),
+            Err(found) => {
+                let owner = Owner::from_bits(found as u32);
+                if found == me || membership::owner_lives(segment, owner) {
+                    return Err(segment.process.describe(&segment.mapping, owner));
+                }
+                // If this fails, another process took the role first.
+                let _ = word.compare_exchange(found, 0, Ordering::AcqRel, Ordering::Acquire);
+            }
+        }
+    }
+}
+
+/// Locks and unlocks every shard and the heap, so that every change that was being made has ended.
+fn pass_all_locks(segment: &Segment) -> Result<(), Error> {
+    for index in 0..segment.shards() {
+        let shards = ShardSet::one(index);
+        shard_locks::lock(segment, shards, Marks::Ignored)?;
+        shard_locks::unlock_all(segment, shards);
+    }
+    step::run(segment, |_| Ok(()))
+}
+
+fn write(segment: &Segment, folder: &Path) -> Result<Written, Error> {
+    let mapping = &segment.mapping;
+    mapping
+        .word(control::CHECKPOINT)
+        .store(restore::ON, Ordering::Release);
+    fault::step();
+    pass_all_locks(segment)?;
+    let head = mapping.word(control::REDO_HEAD);
+    let start = head.load(Ordering::Acquire);
+    let header = FileHeader {
+        contents: Contents::Checkpoint,
+        store: writer::identity(segment),
+        epoch: mapping.load(control::REDO_EPOCH),
+        start,
+        previous_end: start,
+        durable: mapping.load(control::REDO_DURABLE),
+        segment: writer::segment_length(segment),
+    };
+    let fail = |source| Error::Journal {
+        folder: folder.into(),
+        source,
+    };
+    let path = folder::checkpoint_path(folder, start).with_extension("making");
+    let file = segment.disk().open(&path, true).map_err(fail)?;
+    let mut parts = Parts::new(segment, file.as_ref());
+    parts.append(&header.pack()).map_err(fail)?;
+    parts.add(0, PAGE).map_err(fail)?;
+    let mut result = Ok(());
+    areas::for_each_table(mapping, |from, to| {
+        if result.is_ok() {
+            result = parts.add(from, to);
+        }
+    });
+    result.map_err(fail)?;
+    let mut extent = 0;
+    // The heap may grow during the copy. The records have everything that is new.
+    while extent
+        < mapping
+            .load(control::HEAP_HIGH)
+            .min(mapping.layout().extents)
+    {
+        let mut result = Ok(());
+        areas::for_each_part_of_extent(mapping, extent, |from, to| {
+            if result.is_ok() {
+                result = parts.add(from, to);
+            }
+        });
+        result.map_err(fail)?;
+        extent += 1;
+    }
+    pass_all_locks(segment)?;
+    let end = head.load(Ordering::Acquire);
+    let bytes = parts.finish(end).map_err(fail)?;
+    file.sync().map_err(fail)?;
+    waiting::until_durable(segment, end)?;
+    Ok(Written { start, end, bytes })
+}
+
+/// Gives the checkpoint its name, and removes what it replaces.
+fn complete(segment: &Segment, folder: &Path, written: Written) -> Result<(), Error> {
+    let disk = segment.disk();
+    let fail = |source| Error::Journal {
+        folder: folder.into(),
+        source,
+    };
+    let path = folder::checkpoint_path(folder, written.start);
+    disk.rename(&path.with_extension("making"), &path)
+        .map_err(fail)?;
+    disk.sync_directory(folder).map_err(fail)?;
+    let mapping = &segment.mapping;
+    debug_assert!(written.end >= written.start);
+    mapping.store(control::CHECKPOINT_AT, written.start);
+    mapping.store(control::CHECKPOINT_BYTES, written.bytes);
+    mapping.store(control::CHECKPOINT_TIME, unix_milliseconds());
+    fault::step();
+    let length = writer::segment_length(segment);
+    for name in disk.list(folder).map_err(fail)? {
+        let checkpoint = folder::position_in(&name, ".checkpoint");
+        let segments = folder::position_in(&name, ".segment");
+        let is_old = checkpoint.is_some_and(|start| start < written.start)
+            || segments.is_some_and(|start| start + length <= written.start);
+        if is_old {
+            disk.remove(&folder.join(name)).map_err(fail)?;
+        }
+    }
+    disk.sync_directory(folder).map_err(fail)
+}
+
+/// Writes the parts of a checkpoint.
+struct Parts<'a> {
+    segment: &'a Segment,
+    file: &'a dyn DiskFile,
+    at: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(segment: &'a Segment, file: &'a dyn DiskFile) -> Parts<'a> {
+        Parts {
+            segment,
+            file,
+            at: 0,
+            buffer: Vec::with_capacity(BUFFER),
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        match self.buffer.len() >= BUFFER {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all_at(&self.buffer, self.at)?;
+        fault::step();
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Adds the contents of the store from one offset to another.
+    fn add(&mut self, from: u64, to: u64) -> io::Result<()> {
+        let mut start = from;
+        while start < to {
+            let length = (to - start).min(BUFFER as u64 / 4);
+            let at = self.buffer.len();
+            self.part_header(start, length);
+            self.segment
+                .mapping
+                .append_to(start, length as usize, &mut self.buffer);
+            self.seal(at);
+            self.append(&[])?;
+            start += length;
+        }
+        Ok(())
+    }
+
+    fn part_header(&mut self, from: u64, length: u64) {
+        for word in [from, length, 0] {
+            self.buffer.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Computes the checksum of the part that begins at `at` in the buffer.
+    fn seal(&mut self, at: usize) {
+        let part = &mut self.buffer[at..];
+        let checksum = u64::from(part_checksum(part));
+        part[16..24].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Ends the file with an empty part that has the end position. Returns the file's length.
+    fn finish(&mut self, end: u64) -> io::Result<u64> {
+        let at = self.buffer.len();
+        self.part_header(end, 0);
+        self.seal(at);
+        self.flush()?;
+        Ok(self.at)
+    }
+}
+
+/// Computes the checksum of a part, without the checksum's own word.
+pub(crate) fn part_checksum(part: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&part[..16]), &part[PART_WORDS * 8..])
+}
+
+/// Returns how long ago the last checkpoint was completed, in milliseconds.
+pub(crate) fn age(segment: &Segment) -> Option<u64> {
+    let time = segment.mapping.load(control::CHECKPOINT_TIME);
+    (time != 0).then(|| unix_milliseconds().saturating_sub(time))
+}
+
+const _: () = assert!(HEADER_BYTES == PAGE);

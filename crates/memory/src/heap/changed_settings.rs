@@ -1,0 +1,33 @@
+//! Changes settings that all processes share. With a journal, a change is a heap step, so that it has
+//! a place among the records (J1).
+
+use crate::error::Error;
+use crate::heap::step;
+use crate::mapped::layout::control;
+use crate::segment::settings::Setting;
+use crate::segment::{Segment, membership};
+
+impl Segment {
+    /// Sets the limit on the total size of allocated blocks, in bytes. 0 means no limit. Needs no
+    /// transaction, because it stores a single word.
+    pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
+        set(self, control::MAX_MEMORY, bytes, true)
+    }
+
+    /// Changes a setting for all processes. Needs no transaction, because it stores a single word.
+    pub fn set_setting(&self, setting: Setting, value: u64) -> Result<(), Error> {
+        set(self, setting as u64, value, setting.is_state())
+    }
+}
+
+fn set(segment: &Segment, at: u64, value: u64, is_state: bool) -> Result<(), Error> {
+    if !segment.writable() {
+        return Err(Error::ReadOnly);
+    }
+    if is_state && segment.mapping.is_journaled() {
+        membership::join(segment)?;
+        return step::run(segment, |heap| heap.set(at, value));
+    }
+    segment.mapping.store(at, value);
+    Ok(())
+}

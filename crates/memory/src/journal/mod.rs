@@ -1,0 +1,15 @@
+//! The journal on disk (J1 to J7): a folder with segments, which contain the redo records of all
+//! changes, and with checkpoints, which contain the store. The module `checkpoints` writes
+//! checkpoints, and `store_file` recovers a store from both.
+//!
+//! From the lowest-level file to the highest:
+//!
+//! - `folder`: the names and headers of the files in a journal's folder.
+//! - `settling`: decides whether the records of dead processes count.
+//! - `writer`: moves records from the ring to segments.
+//! - `waiting`: waits until records are durable, or until the ring has space.
+
+pub(crate) mod folder;
+pub(crate) mod settling;
+pub(crate) mod waiting;
+pub(crate) mod writer;

@@ -1,0 +1,112 @@
+//! Waits until records are durable, or until the ring has space.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::journal::writer::{self, Progress};
+use crate::mapped::futex;
+use crate::mapped::layout::{control, redo};
+use crate::processes::lock::Owner;
+use crate::processes::patience;
+use crate::segment::{Segment, membership};
+
+/// The maximum length of one sleep (M4).
+const SLEEP: Duration = Duration::from_millis(10);
+
+/// Waits until all records up to a position are durable. If no process is writing records, this
+/// thread does (J4). The caller must hold no lock.
+///
+/// # Errors
+/// Fails if a file cannot be written, if the wait is interrupted, or if a process that is stopped
+/// delays the journal for longer than the timeout.
+pub(crate) fn until_durable(segment: &Segment, position: u64) -> Result<(), Error> {
+    let durable = segment.mapping.word(control::REDO_DURABLE);
+    wait(segment, true, || {
+        durable.load(Ordering::Acquire) >= position
+    })
+}
+
+/// Makes space in the ring for a record of `needed` bytes. The caller must hold no lock.
+pub(crate) fn until_space(segment: &Segment, needed: u64) -> Result<(), Error> {
+    let mapping = &segment.mapping;
+    if mapping.load(control::REDO_SIZE) / 2 < needed {
+        return grow(segment, needed);
+    }
+    wait(segment, false, || {
+        let head = mapping.load(control::REDO_HEAD);
+        let written = mapping.word(control::REDO_WRITTEN).load(Ordering::Acquire);
+        head - written <= mapping.load(control::REDO_SIZE) / 4
+    })
+}
+
+fn wait(segment: &Segment, sync: bool, is_done: impl Fn() -> bool) -> Result<(), Error> {
+    let syncs = segment.mapping.half(control::REDO_SYNCS);
+    let start = Instant::now();
+    loop {
+        let seen = syncs.load(Ordering::Acquire);
+        if is_done() {
+            return Ok(());
+        }
+        let Progress::Waits(owner) = writer::write_out(segment, sync)? else {
+            continue;
+        };
+        if is_done() {
+            return Ok(());
+        }
+        if start.elapsed() >= segment.patience() {
+            let owner = Owner::from_bits(owner);
+            return Err(segment.process.describe(&segment.mapping, owner));
+        }
+        match segment.hook() {
+            Some(hook) => {
+                hook.blocked(&mut || {
+                    futex::wait(syncs, seen, SLEEP);
+                });
+                if patience::is_interrupted(hook) {
+                    return Err(Error::Interrupted);
+                }
+            }
+            None => {
+                futex::wait(syncs, seen, SLEEP);
+            }
+        }
+    }
+}
+
+/// Enlarges the ring, so that a record of `needed` bytes fills at most half of it.
+fn grow(segment: &Segment, needed: u64) -> Result<(), Error> {
+    let mapping = &segment.mapping;
+    let layout = mapping.layout();
+    let wanted = needed.saturating_mul(2).next_power_of_two();
+    if wanted > layout.redo_capacity {
+        return Err(Error::OutOfMemory);
+    }
+    back(segment, wanted)?;
+    let start = Instant::now();
+    loop {
+        wait(segment, false, || {
+            mapping.load(control::REDO_HEAD) == mapping.load(control::REDO_WRITTEN)
+        })?;
+        if let Ok(_writer) = writer::become_writer(segment) {
+            let _guard = crate::redo::ring::take_lock(segment)?;
+            let is_empty = mapping.load(control::REDO_HEAD) == mapping.load(control::REDO_WRITTEN);
+            if mapping.load(control::REDO_SIZE) >= wanted {
+                return Ok(());
+            }
+            if is_empty {
+                mapping.store(control::REDO_SIZE, wanted);
+                return Ok(());
+            }
+        }
+        if start.elapsed() >= segment.patience() {
+            return Err(Error::JournalFull);
+        }
+    }
+}
+
+/// Backs the ring's page and the first `size` bytes of its records with memory.
+pub(crate) fn back(segment: &Segment, size: u64) -> Result<(), Error> {
+    let start = segment.mapping.layout().redo;
+    membership::back_range(segment, start, redo::DATA + size).map_err(|_| Error::OutOfMemory)
+}

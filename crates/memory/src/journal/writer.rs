@@ -1,0 +1,383 @@
+//! Moves records from the ring to segments (J4). One process at a time is the writer. A writer that
+//! dies leaves nothing to recover: the next one writes the same bytes again.
+
+use std::cell::Cell;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use crate::error::Error;
+use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES};
+use crate::journal::settling;
+use crate::mapped::disk::DiskFile;
+use crate::mapped::futex;
+use crate::mapped::layout::{PAGE, control, redo};
+use crate::mapped::platform::unix_milliseconds;
+use crate::mapped::thread_cached::ThreadCached;
+use crate::probes::fault;
+use crate::processes::lock::Owner;
+use crate::redo::record::{self, Kind, State};
+use crate::redo::ring::{self, Heading};
+use crate::segment::{Segment, membership};
+
+/// The number of bytes written to a file in one call, unless a record is longer.
+const CHUNK: u64 = 4 << 20;
+/// The number of times that an open record of a living process is examined before the records
+/// before it are written without it.
+const LOOKS: u32 = 200;
+
+thread_local! {
+    /// The buffer for the bytes of records.
+    static BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The state of the journal after an attempt to write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Progress {
+    /// This thread wrote all records that are settled.
+    Wrote,
+    /// A process with this identity, encoded as in a lock word, is writing or has not finished the
+    /// first record that is not written yet.
+    Waits(u32),
+}
+
+/// A guard for the writer's role.
+pub(crate) struct WriterGuard<'a> {
+    segment: &'a Segment,
+}
+
+impl Drop for WriterGuard<'_> {
+    fn drop(&mut self) {
+        if fault::abandoned() {
+            return;
+        }
+        let word = self.segment.mapping.word(control::REDO_WRITER);
+        word.store(0, Ordering::Release);
+        fault::step();
+    }
+}
+
+/// Becomes the writer, or returns the writer's identity.
+pub(crate) fn become_writer(segment: &Segment) -> Result<WriterGuard<'_>, u32> {
+    let word = segment.mapping.word(control::REDO_WRITER);
+    let me = u64::from(segment.process.owner().bits());
+    loop {
+        match word.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                fault::step();
+                return Ok(WriterGuard { segment });
+            }
+            Err(found) => {
+                let owner = Owner::from_bits(found as u32);
+                if found == me || membership::owner_lives(segment, owner) {
+                    return Err(found as u32);
+                }
+                // If this fails, another process took the role first.
+                let _ = word.compare_exchange(found, 0, Ordering::AcqRel, Ordering::Acquire);
+            }
+        }
+    }
+}
+
+/// Returns the journal's folder, as recorded in the store.
+pub(crate) fn folder_of(segment: &Segment) -> PathBuf {
+    let start = segment.mapping.layout().redo;
+    let length = segment.mapping.load(start + redo::PATH_LENGTH);
+    let mut bytes = Vec::new();
+    let length = length.min(redo::PATH_MAX) as usize;
+    segment
+        .mapping
+        .append_to(start + redo::PATH, length, &mut bytes);
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// Returns the length of the records in each segment.
+pub(crate) fn segment_length(segment: &Segment) -> u64 {
+    let length = segment.mapping.load(control::REDO_SEGMENT);
+    length.clamp(folder::SEGMENT_MIN, folder::SEGMENT_MAX)
+}
+
+/// Returns the identity of the store, for the headers of files.
+pub(crate) fn identity(segment: &Segment) -> [u64; 2] {
+    let mut page = Vec::new();
+    segment.mapping.append_to(0, PAGE as usize, &mut page);
+    folder::store_identity(&page)
+}
+
+/// Writes all settled records to segments, and syncs them if `sync` is true.
+///
+/// # Errors
+/// Fails if a file cannot be written. The journal is then not trusted until a checkpoint succeeds
+/// (J5).
+pub(crate) fn write_out(segment: &Segment, sync: bool) -> Result<Progress, Error> {
+    if let Some(error) = failure(segment) {
+        return Err(error);
+    }
+    let guard = match become_writer(segment) {
+        Ok(guard) => guard,
+        Err(owner) => return Ok(Progress::Waits(owner)),
+    };
+    let result = write_as_writer(segment, sync);
+    drop(guard);
+    futex::wake_all(segment.mapping.half(control::REDO_SYNCS));
+    result
+}
+
+/// Returns the error of the first failed write, if any.
+pub(crate) fn failure(segment: &Segment) -> Option<Error> {
+    let failed = segment
+        .mapping
+        .word(control::REDO_FAILED)
+        .load(Ordering::Acquire);
+    let code = failed.checked_sub(1)?;
+    Some(Error::Journal {
+        folder: folder_of(segment),
+        source: io::Error::from_raw_os_error(code as i32),
+    })
+}
+
+fn write_as_writer(segment: &Segment, sync: bool) -> Result<Progress, Error> {
+    let mapping = &segment.mapping;
+    let durable = mapping.load(control::REDO_DURABLE);
+    let written = mapping.load(control::REDO_WRITTEN);
+    if mapping.load(control::REDO_HEAD) != written {
+        mark(segment, durable);
+    }
+    let mut progress = Progress::Wrote;
+    let mut at = written;
+    let mut bytes = BYTES.take_cached();
+    let mut result = Ok(());
+    let mut files = Files::new(segment);
+    loop {
+        bytes.clear();
+        let until = match collect(segment, at, &mut bytes)? {
+            Collected::All(until) => until,
+            Collected::Open(until, owner) => {
+                progress = Progress::Waits(owner);
+                until
+            }
+        };
+        if until == at {
+            break;
+        }
+        result = files.write(at, &bytes);
+        if result.is_err() {
+            break;
+        }
+        at = until;
+        if !sync {
+            // The records can be read back from the file, so their space may be reused.
+            publish_written(segment, at);
+        }
+    }
+    if bytes.capacity() as u64 <= 2 * CHUNK {
+        BYTES.put_back(bytes);
+    }
+    if result.is_ok() && sync && at > durable {
+        result = files.sync();
+    }
+    if let Err(error) = result {
+        return Err(fail(segment, &folder_of(segment), error));
+    }
+    if sync {
+        publish_written(segment, at);
+        if at > durable {
+            mapping
+                .word(control::REDO_DURABLE)
+                .store(at, Ordering::Release);
+            fault::step();
+            mapping
+                .half(control::REDO_SYNCS)
+                .fetch_add(1, Ordering::Release);
+        }
+    }
+    Ok(progress)
+}
+
+fn publish_written(segment: &Segment, at: u64) {
+    let written = segment.mapping.word(control::REDO_WRITTEN);
+    written.store(at, Ordering::Release);
+    fault::step();
+}
+
+/// Appends a record with the time and the durable position. It is not needed if the ring is full.
+fn mark(segment: &Segment, durable: u64) {
+    let heading = Heading {
+        kind: Kind::Mark,
+        record: 0,
+        number: 0,
+        shards: 0,
+        may_use_spare: false,
+        state: State::Counts,
+    };
+    let _ = ring::append(segment, &heading, 2, |writer| {
+        writer.put(unix_milliseconds());
+        writer.put(durable);
+    });
+}
+
+/// Stops the use of the journal after a failed write.
+pub(crate) fn fail(segment: &Segment, folder: &Path, source: io::Error) -> Error {
+    let code = source.raw_os_error().unwrap_or(libc::EIO) as u64;
+    let failed = segment.mapping.word(control::REDO_FAILED);
+    let _ = failed.compare_exchange(0, code + 1, Ordering::AcqRel, Ordering::Acquire);
+    Error::Journal {
+        folder: folder.into(),
+        source,
+    }
+}
+
+/// Records collected from the ring, up to a position.
+enum Collected {
+    /// All settled records, or as many as fit in a chunk.
+    All(u64),
+    /// The records before one that is open, and the identity of its living owner.
+    Open(u64, u32),
+}
+
+/// Appends settled records, as they are stored in files, to `bytes`.
+fn collect(segment: &Segment, from: u64, bytes: &mut Vec<u8>) -> Result<Collected, Error> {
+    let mapping = &segment.mapping;
+    let head = mapping.word(control::REDO_HEAD).load(Ordering::Acquire);
+    let epoch = mapping.load(control::REDO_EPOCH);
+    let mut at = from;
+    while at < head && at - from < CHUNK {
+        let damaged = || {
+            Error::Damaged(crate::error::Fault {
+                at: mapping.redo_word(at),
+                what: "a redo record",
+            })
+        };
+        let mut header = ring::header(mapping, at).ok_or_else(damaged)?;
+        let mut looks = 0;
+        while header.state == State::Open {
+            if looks == LOOKS {
+                if !settling::settle(segment, &header)? {
+                    return Ok(Collected::Open(at, header.owner));
+                }
+            } else {
+                std::hint::spin_loop();
+            }
+            looks += 1;
+            header = ring::header(mapping, at).ok_or_else(damaged)?;
+        }
+        if at + header.length > head {
+            return Err(damaged());
+        }
+        let start = bytes.len();
+        ring::read(mapping, at, at + header.length, bytes);
+        let record = &mut bytes[start..];
+        let mut put = |index: u64, word: u64| {
+            let at = index as usize * 8;
+            record[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        };
+        if header.state == State::Void {
+            put(
+                record::LENGTH,
+                record::length(header.length / 8, Kind::Void),
+            );
+        }
+        let checksum = record::checksum(epoch, record);
+        let at_state = record::STATE as usize * 8;
+        record[at_state..at_state + 8].copy_from_slice(&checksum.to_le_bytes());
+        at += header.length;
+    }
+    Ok(Collected::All(at))
+}
+
+/// The segments that one call writes.
+struct Files<'a> {
+    segment: &'a Segment,
+    folder: PathBuf,
+    /// The length of the records in each segment.
+    length: u64,
+    /// The start of the open segment, and the segment.
+    open: Option<(u64, Box<dyn DiskFile>)>,
+}
+
+impl<'a> Files<'a> {
+    fn new(segment: &'a Segment) -> Files<'a> {
+        Files {
+            segment,
+            folder: folder_of(segment),
+            length: segment_length(segment),
+            open: None,
+        }
+    }
+
+    /// Writes bytes at a position.
+    fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        let (mut at, mut left) = (position, bytes);
+        while !left.is_empty() {
+            let start = at / self.length * self.length;
+            let some = left.len().min((start + self.length - at) as usize);
+            self.file(start, position)?
+                .write_all_at(&left[..some], HEADER_BYTES + at - start)?;
+            fault::step();
+            left = &left[some..];
+            at += some as u64;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match &self.open {
+            Some((_, file)) => file.sync(),
+            None => {
+                // The records were written by a process that did not sync them.
+                let at = self.segment.mapping.load(control::REDO_WRITTEN);
+                let path = folder::segment_path(&self.folder, at.saturating_sub(8), self.length);
+                self.segment.disk().open(&path, false)?.sync()
+            }
+        }
+    }
+
+    /// Returns the segment that starts at a position, creating it if needed. Syncs the segment
+    /// before it, because a sync covers the last segment only.
+    fn file(&mut self, start: u64, durable: u64) -> io::Result<&dyn DiskFile> {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != start) {
+            if let Some((_, previous)) = self.open.take() {
+                previous.sync()?;
+            }
+            let file = self.open_segment(start, durable)?;
+            self.open = Some((start, file));
+        }
+        let (_, file) = self.open.as_ref().expect("a segment was opened");
+        Ok(file.as_ref())
+    }
+
+    fn open_segment(&self, start: u64, position: u64) -> io::Result<Box<dyn DiskFile>> {
+        let disk = self.segment.disk();
+        let path = folder::segment_path(&self.folder, start, self.length);
+        match disk.open(&path, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        let mapping = &self.segment.mapping;
+        if start > position {
+            // Records continue from the segment before, which another process may have written and
+            // not synced.
+            let before = folder::segment_path(&self.folder, start - self.length, self.length);
+            disk.open(&before, false)?.sync()?;
+        }
+        let header = FileHeader {
+            contents: Contents::Segment,
+            store: identity(self.segment),
+            epoch: mapping.load(control::REDO_EPOCH),
+            start,
+            previous_end: mapping.load(control::REDO_BEFORE).min(start),
+            durable: mapping.load(control::REDO_DURABLE),
+            segment: self.length,
+        };
+        // The file gets its name once its header is durable.
+        let made = path.with_extension("making");
+        let file = disk.open(&made, true)?;
+        file.allocate(HEADER_BYTES + self.length)?;
+        file.write_all_at(&header.pack(), 0)?;
+        file.sync()?;
+        disk.rename(&made, &path)?;
+        disk.sync_directory(&self.folder)?;
+        Ok(file)
+    }
+}

@@ -1,0 +1,102 @@
+//! The ranges of words that a record contains, collected from undo logs and from fills.
+
+use crate::redo::record::{self, ENTRY_WORDS};
+use crate::redo::ring::RingWriter;
+use crate::undo::log::Log;
+
+/// The ranges that a step changed, and the runs that it granted.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// Ranges as offsets and numbers of words.
+    ranges: Vec<(u64, u64)>,
+    /// The first pages of granted runs.
+    grants: Vec<u64>,
+    /// Words whose new values differ from their current ones.
+    values: Vec<(u64, u64)>,
+}
+
+impl Changes {
+    pub(crate) const fn new() -> Changes {
+        Changes {
+            ranges: Vec::new(),
+            grants: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.ranges.clear();
+        self.grants.clear();
+        self.values.clear();
+    }
+
+    #[inline(always)]
+    pub(crate) fn add(&mut self, at: u64, words: u64) {
+        if words > 0 {
+            self.ranges.push((at, words));
+        }
+    }
+
+    /// Adds the ranges of all entries in an undo log.
+    pub(crate) fn add_log(&mut self, log: &Log<'_>) {
+        let ranges = &mut self.ranges;
+        log.for_each_saved(0, |at, words| ranges.push((at, words)));
+    }
+
+    pub(crate) fn add_grant(&mut self, page: u64) {
+        self.grants.push(page);
+    }
+
+    /// Adds a word that will have another value once the step has taken effect.
+    pub(crate) fn add_value(&mut self, at: u64, value: u64) {
+        self.values.push((at, value));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty() && self.values.is_empty() && self.grants.is_empty()
+    }
+
+    /// Sorts and merges the ranges. Returns the number of words in the record's body.
+    pub(crate) fn finish(&mut self) -> u64 {
+        let ranges = &mut self.ranges;
+        if ranges.len() > 1 {
+            ranges.sort_unstable();
+            let mut last = 0;
+            for next in 1..ranges.len() {
+                let (at, words) = ranges[next];
+                let (start, length) = ranges[last];
+                if at <= start + length * 8 {
+                    ranges[last].1 = length.max((at - start) / 8 + words);
+                } else {
+                    last += 1;
+                    ranges[last] = (at, words);
+                }
+            }
+            ranges.truncate(last + 1);
+        }
+        let words = |&(_, words): &(u64, u64)| words + words.div_ceil(ENTRY_WORDS);
+        ranges.iter().map(words).sum::<u64>()
+            + self.grants.len() as u64
+            + self.values.len() as u64 * 2
+    }
+
+    /// Writes the body of the record: the current contents of the ranges.
+    pub(crate) fn write(&self, writer: &mut RingWriter<'_>) {
+        for &(at, words) in &self.ranges {
+            let mut done = 0;
+            while done < words {
+                let some = (words - done).min(ENTRY_WORDS);
+                writer.put(record::entry(at + done * 8, some));
+                writer.copy(at + done * 8, some);
+                done += some;
+            }
+        }
+        for &page in &self.grants {
+            writer.put(record::grant(page));
+        }
+        for &(at, value) in &self.values {
+            writer.put(record::entry(at, 1));
+            writer.put(value);
+        }
+    }
+}

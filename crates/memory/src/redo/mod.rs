@@ -1,0 +1,14 @@
+//! Redo records: the new contents of what a transaction or a heap step changed (J1, J2), appended to
+//! a ring in the store file. The module `journal` moves them from the ring to files.
+//!
+//! From the lowest-level file to the highest:
+//!
+//! - `record`: the format of a record.
+//! - `changes`: the ranges that a record contains.
+//! - `ring`: appends records to the ring, and reads them.
+//! - `restore`: records of undone changes, which a checkpoint in progress needs.
+
+pub(crate) mod changes;
+pub(crate) mod record;
+pub(crate) mod restore;
+pub(crate) mod ring;

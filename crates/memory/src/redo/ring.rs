@@ -1,0 +1,253 @@
+//! The ring of records that are not in a journal file yet (J2).
+//!
+//! A record takes its place while the locks of its step are held, so the records of the same words
+//! are in the order of their changes. The ring has a lock of its own, which is held only while a
+//! header is written. A record is *open* until its step has taken effect. Whether an open record of
+//! a dead process counts is decided by the process's transaction record (W6), or by the heap's undo
+//! log.
+//!
+//! Journal positions are numbers of bytes that only increase. The ring contains the positions from
+//! `REDO_WRITTEN` to `REDO_HEAD`, each at the position modulo the ring's length.
+
+use std::sync::atomic::{Ordering, fence};
+
+use crate::error::Error;
+use crate::mapped::futex;
+use crate::mapped::layout::{control, redo};
+use crate::mapped::mapping::Mapping;
+use crate::probes::fault;
+use crate::processes::lock;
+use crate::redo::record::{self, HEADER, Kind, State};
+use crate::segment::Segment;
+use crate::segment::waiting::{WaitedLock, Waiter};
+use crate::undo::log::in_order;
+
+/// The part of the ring that only heap steps, removals and restored contents may use, as a divisor
+/// of its length.
+const SPARE_PART: u64 = 8;
+
+/// The ring has no space for a record.
+pub(crate) struct Full {
+    /// The length of the record in bytes.
+    pub(crate) needed: u64,
+}
+
+/// The reason for which a record was not appended.
+pub(crate) enum Refused {
+    Full(Full),
+    Failed(Error),
+}
+
+/// A record to append.
+pub(crate) struct Heading {
+    pub(crate) kind: Kind,
+    /// The index of the transaction record of the appending thread.
+    pub(crate) record: u64,
+    pub(crate) number: u64,
+    /// The changed shards, as bits.
+    pub(crate) shards: u64,
+    /// Whether the record may use the spare part of the ring.
+    pub(crate) may_use_spare: bool,
+    pub(crate) state: State,
+}
+
+impl Mapping {
+    /// Returns true if transactions and heap steps append records. The answer remains valid as long
+    /// as the caller holds its lock.
+    #[inline(always)]
+    pub(crate) fn is_journaled(&self) -> bool {
+        self.load_control::<{ control::JOURNALED }>() != 0
+    }
+
+    /// Returns the offset of the ring's word at a journal position.
+    #[inline(always)]
+    pub(crate) fn redo_word(&self, position: u64) -> u64 {
+        let size = self
+            .load(control::REDO_SIZE)
+            .min(self.layout().redo_capacity);
+        self.layout().redo + redo::DATA + (position & size.wrapping_sub(1) & !7)
+    }
+}
+
+/// Writes a record's words into the ring.
+pub(crate) struct RingWriter<'a> {
+    mapping: &'a Mapping,
+    /// The offset of the ring's first word.
+    start: u64,
+    size: u64,
+    position: u64,
+}
+
+impl<'a> RingWriter<'a> {
+    fn new(mapping: &'a Mapping, position: u64) -> RingWriter<'a> {
+        RingWriter {
+            mapping,
+            start: mapping.layout().redo + redo::DATA,
+            size: mapping.load(control::REDO_SIZE),
+            position,
+        }
+    }
+
+    /// Writes a word.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, word: u64) {
+        let at = self.start + (self.position & (self.size - 1));
+        self.mapping.store(at, word);
+        self.position += 8;
+    }
+
+    /// Copies words of the store.
+    #[inline(always)]
+    pub(crate) fn copy(&mut self, from: u64, words: u64) {
+        let place = self.position & (self.size - 1);
+        let first = words.min((self.size - place) / 8);
+        self.mapping.copy_within(from, self.start + place, first);
+        if first < words {
+            self.mapping
+                .copy_within(from + first * 8, self.start, words - first);
+        }
+        self.position += words * 8;
+    }
+}
+
+/// A guard that holds the ring's lock.
+pub(crate) struct RedoGuard<'a> {
+    segment: &'a Segment,
+}
+
+impl Drop for RedoGuard<'_> {
+    fn drop(&mut self) {
+        if fault::abandoned() {
+            return;
+        }
+        let lock = self.segment.mapping.lock(control::REDO_LOCK);
+        if lock::release(lock) {
+            futex::wake_one(lock.word());
+        }
+        fault::step();
+    }
+}
+
+/// Acquires the ring's lock. A dead owner leaves nothing to recover: a header counts once
+/// `REDO_HEAD` has moved past it.
+#[inline(always)]
+pub(crate) fn take_lock(segment: &Segment) -> Result<RedoGuard<'_>, Error> {
+    let word = segment.mapping.lock(control::REDO_LOCK);
+    if !lock::try_acquire(word, segment.process.owner()) {
+        wait_for_lock(segment)?;
+    }
+    fault::step();
+    Ok(RedoGuard { segment })
+}
+
+#[cold]
+fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
+    let word = segment.mapping.lock(control::REDO_LOCK);
+    let mut waiter = Waiter::new(segment, WaitedLock::Redo, segment.patience());
+    lock::acquire(word, segment.process.owner(), &mut waiter)
+        .map_err(|refusal| waiter.explain(refusal))
+}
+
+/// Appends a record whose body has `words` words, which `write` writes. Returns the record's
+/// position. The caller must hold the locks of the record's step.
+pub(crate) fn append(
+    segment: &Segment,
+    heading: &Heading,
+    words: u64,
+    write: impl FnOnce(&mut RingWriter<'_>),
+) -> Result<u64, Refused> {
+    let mapping = &segment.mapping;
+    let total = (HEADER + words) * 8;
+    let guard = take_lock(segment).map_err(Refused::Failed)?;
+    let size = mapping.load(control::REDO_SIZE);
+    let head = mapping.load(control::REDO_HEAD);
+    let used = head.wrapping_sub(mapping.word(control::REDO_WRITTEN).load(Ordering::Acquire));
+    let spare = if heading.may_use_spare {
+        0
+    } else {
+        size / SPARE_PART
+    };
+    if used.saturating_add(total).saturating_add(spare) > size {
+        return Err(Refused::Full(Full { needed: total }));
+    }
+    let mut writer = RingWriter::new(mapping, head);
+    writer.put(head);
+    writer.put(record::length(HEADER + words, heading.kind));
+    writer.put(u64::from(segment.process.owner().bits()) | heading.record << 32);
+    writer.put(heading.number);
+    writer.put(heading.shards);
+    // A record that counts from the start must be complete first.
+    writer.put(State::Open as u64);
+    in_order();
+    fault::step();
+    mapping
+        .word(control::REDO_HEAD)
+        .store(head + total, Ordering::Release);
+    fault::step();
+    drop(guard);
+    write(&mut writer);
+    debug_assert_eq!(writer.position, head + total);
+    in_order();
+    fault::step();
+    if heading.state != State::Open {
+        settle(mapping, head, heading.state);
+    }
+    Ok(head)
+}
+
+/// Records whether the step of an open record took effect.
+#[inline(always)]
+pub(crate) fn settle(mapping: &Mapping, position: u64, state: State) {
+    let at = mapping.redo_word(position + record::STATE * 8);
+    mapping.word(at).store(state as u64, Ordering::Release);
+    fault::step();
+}
+
+/// The header of a record in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) position: u64,
+    /// The length of the record in bytes.
+    pub(crate) length: u64,
+    pub(crate) kind: Kind,
+    /// The process that appended the record, encoded as in a lock word.
+    pub(crate) owner: u32,
+    /// The index of its transaction record.
+    pub(crate) record: u64,
+    pub(crate) number: u64,
+    pub(crate) state: State,
+}
+
+/// Reads the header at a position between `REDO_WRITTEN` and `REDO_HEAD`. Returns `None` if it is
+/// not valid, in a damaged store.
+pub(crate) fn header(mapping: &Mapping, position: u64) -> Option<Header> {
+    let word = |index: u64| mapping.load(mapping.redo_word(position + index * 8));
+    let state = mapping
+        .word(mapping.redo_word(position + record::STATE * 8))
+        .load(Ordering::Acquire);
+    fence(Ordering::Acquire);
+    let (words, kind) = record::unpack_length(word(record::LENGTH))?;
+    let owner = word(record::OWNER);
+    (word(record::POSITION) == position).then_some(Header {
+        position,
+        length: words * 8,
+        kind,
+        owner: owner as u32,
+        record: owner >> 32,
+        number: word(record::NUMBER),
+        state: State::unpack(state)?,
+    })
+}
+
+/// Appends the ring's bytes from one position to another to `out`.
+pub(crate) fn read(mapping: &Mapping, from: u64, to: u64, out: &mut Vec<u8>) {
+    let size = mapping.load(control::REDO_SIZE);
+    let start = mapping.layout().redo + redo::DATA;
+    let mut position = from;
+    while position < to {
+        let place = position & (size - 1);
+        let some = (size - place).min(to - position);
+        mapping.append_to(start + place, some as usize, out);
+        position += some;
+    }
+}
