@@ -201,12 +201,9 @@ impl fmt::Display for Error {
                  system or try again when fewer writes are running",
                 room >> 20
             ),
-            Error::Journal { folder, source } => write!(
-                f,
-                "writing the journal in {}: {source}; nothing more is durable until a checkpoint \
-                 succeeds: free space or repair the disk, then run undercroft checkpoint",
-                folder.display()
-            ),
+            Error::Journal { folder, source } => {
+                write!(f, "the journal in {}: {source}", folder.display())
+            }
             Error::NoJournal => f.write_str(
                 "the store has no journal; undercroft durability NAME everysec begins one",
             ),

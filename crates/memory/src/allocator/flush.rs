@@ -38,7 +38,8 @@ impl Transaction<'_> {
         }
         // As long as this transaction holds the shard's lock, no other process can start a freeing
         // step.
-        step::run(segment, |heap| heap.finish_return(index))?;
+        let finished = step::run(segment, |heap| heap.finish_return(index));
+        self.after_heap_step(finished)?;
         if place == 0 {
             self.set(index, base + shard::LEFT_SINCE, age)?;
         }
@@ -73,7 +74,8 @@ impl Transaction<'_> {
         patience: Duration,
     ) -> Result<bool, Error> {
         let segment = self.segment;
-        let step = step::run_within(segment, patience, |heap| heap.free_flushed(index))?;
+        let step = step::run_within(segment, patience, |heap| heap.free_flushed(index));
+        let step = self.after_heap_step(step)?;
         for &page in &step.arenas {
             self.bury_flushed_arena(index, page)?;
         }

@@ -80,10 +80,11 @@ impl Transaction<'_> {
     }
 
     /// Completes a return to the heap that was interrupted when the returning process died.
-    pub(crate) fn finish_return(&self, index: usize) -> Result<(), Error> {
+    pub(crate) fn finish_return(&mut self, index: usize) -> Result<(), Error> {
         if self.shard_word(index, shard::RETURNING) == 0 {
             return Ok(());
         }
-        step::run(self.segment, |heap| heap.finish_return(index))
+        let finished = step::run(self.segment, |heap| heap.finish_return(index));
+        self.after_heap_step(finished)
     }
 }

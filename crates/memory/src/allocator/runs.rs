@@ -66,7 +66,7 @@ impl Transaction<'_> {
         if let Some(full) = full {
             return Err(self.log_full(index, full));
         }
-        let page = result?;
+        let page = self.after_heap_step(result)?;
         if let Some(page) = page {
             self.rare().granted_pages += pages;
             self.add(pool.shard(), shard::PAGES, pages as i64)?;

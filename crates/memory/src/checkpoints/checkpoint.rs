@@ -18,9 +18,8 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::checkpoints::areas;
+use crate::checkpoints::{areas, restart};
 use crate::error::Error;
-use crate::heap::step;
 use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES};
 use crate::journal::{waiting, writer};
 use crate::locking::shard_locks;
@@ -29,9 +28,7 @@ use crate::mapped::layout::{PAGE, control};
 use crate::mapped::platform::unix_milliseconds;
 use crate::probes::fault;
 use crate::processes::lock::Owner;
-use crate::redo::restore;
-use crate::segment::marks::Marks;
-use crate::segment::shard_set::ShardSet;
+use crate::redo::{failure, restore};
 use crate::segment::{Segment, membership, place};
 
 /// The number of attempts before a checkpoint fails.
@@ -44,7 +41,8 @@ pub(crate) const PART_WORDS: usize = 3;
 
 impl Segment {
     /// Writes a checkpoint, then removes the files that recovery no longer needs. Other processes
-    /// read and write in the meantime, and wait for nothing. O(memory in use).
+    /// read and write in the meantime, and wait for nothing. If the journal has failed, the
+    /// checkpoint clears the failure once it is complete. O(memory in use).
     ///
     /// # Errors
     /// Fails if the store has no journal, if another process is writing a checkpoint, or if a file
@@ -54,22 +52,29 @@ impl Segment {
         if !self.mapping.is_journaled() {
             return Err(Error::NoJournal);
         }
+        writer::check(self)?;
         let _role = become_checkpointer(self)?;
-        let folder = writer::folder_of(self);
-        for attempt in 1.. {
-            let written = write(self, &folder);
-            let state = self.mapping.word(control::CHECKPOINT);
-            let spoiled = state.swap(restore::NONE, Ordering::AcqRel) == restore::SPOILED;
-            fault::step();
-            match written {
-                Ok(written) if !spoiled => return complete(self, &folder, written),
-                Err(error) if !spoiled => return Err(error),
-                _ if attempt == ATTEMPTS => return Err(Error::JournalFull),
-                _ => {}
-            }
-        }
-        unreachable!("the last attempt returns")
+        write_with_role(self)
     }
+}
+
+/// Writes a checkpoint, for the process that has the role. See [`Segment::checkpoint`].
+pub(super) fn write_with_role(segment: &Segment) -> Result<(), Error> {
+    let folder = failure::folder_of(segment);
+    for attempt in 1.. {
+        restart::begin_epoch_after_failure(segment)?;
+        let written = write(segment, &folder);
+        let state = segment.mapping.word(control::CHECKPOINT);
+        let spoiled = state.swap(restore::NONE, Ordering::AcqRel) == restore::SPOILED;
+        fault::step();
+        match written {
+            Ok(written) if !spoiled => return complete(segment, &folder, written),
+            Err(error) if !spoiled => return Err(error),
+            _ if attempt == ATTEMPTS => return Err(Error::JournalFull),
+            _ => {}
+        }
+    }
+    unreachable!("the last attempt returns")
 }
 
 /// A checkpoint whose file is complete but does not have its name yet.
@@ -80,7 +85,7 @@ struct Written {
 }
 
 /// A guard for the role of the process that writes a checkpoint.
-struct RoleGuard<'a> {
+pub(super) struct RoleGuard<'a> {
     segment: &'a Segment,
 }
 
@@ -88,6 +93,8 @@ impl Drop for RoleGuard<'_> {
     fn drop(&mut self) {
         if !fault::abandoned() {
             let mapping = &self.segment.mapping;
+            // Without a complete checkpoint, nothing in its epoch counts.
+            failure::give_up_restart(mapping);
             mapping
                 .word(control::CHECKPOINT)
                 .store(restore::NONE, Ordering::Release);
@@ -98,7 +105,7 @@ impl Drop for RoleGuard<'_> {
     }
 }
 
-fn become_checkpointer(segment: &Segment) -> Result<RoleGuard<'_>, Error> {
+pub(super) fn become_checkpointer(segment: &Segment) -> Result<RoleGuard<'_>, Error> {
     let word = segment.mapping.word(control::CHECKPOINT_OWNER);
     let me = u64::from(segment.process.owner().bits());
     loop {
@@ -116,25 +123,17 @@ fn become_checkpointer(segment: &Segment) -> Result<RoleGuard<'_>, Error> {
     }
 }
 
-/// Locks and unlocks every shard and the heap, so that every change that was being made has ended.
-fn pass_all_locks(segment: &Segment) -> Result<(), Error> {
-    for index in 0..segment.shards() {
-        let shards = ShardSet::one(index);
-        shard_locks::lock(segment, shards, Marks::Ignored)?;
-        shard_locks::unlock_all(segment, shards);
-    }
-    step::run(segment, |_| Ok(()))
-}
-
 fn write(segment: &Segment, folder: &Path) -> Result<Written, Error> {
     let mapping = &segment.mapping;
+    let head = mapping.word(control::REDO_HEAD);
+    // Changes and rollbacks that are complete before the locks were passed are in the pages. All
+    // others have their records after this position.
+    let start = head.load(Ordering::Acquire);
     mapping
         .word(control::CHECKPOINT)
         .store(restore::ON, Ordering::Release);
     fault::step();
-    pass_all_locks(segment)?;
-    let head = mapping.word(control::REDO_HEAD);
-    let start = head.load(Ordering::Acquire);
+    shard_locks::pass_all(segment)?;
     let header = FileHeader {
         contents: Contents::Checkpoint,
         store: writer::identity(segment),
@@ -148,7 +147,7 @@ fn write(segment: &Segment, folder: &Path) -> Result<Written, Error> {
         folder: folder.into(),
         source,
     };
-    let path = folder::checkpoint_path(folder, start).with_extension("making");
+    let path = folder::unfinished(&folder::checkpoint_path(folder, start));
     let file = segment.disk().open(&path, true).map_err(fail)?;
     let mut parts = Parts::new(segment, file.as_ref());
     parts.append(&header.pack()).map_err(fail)?;
@@ -176,11 +175,11 @@ fn write(segment: &Segment, folder: &Path) -> Result<Written, Error> {
         result.map_err(fail)?;
         extent += 1;
     }
-    pass_all_locks(segment)?;
+    shard_locks::pass_all(segment)?;
     let end = head.load(Ordering::Acquire);
     let bytes = parts.finish(end).map_err(fail)?;
     file.sync().map_err(fail)?;
-    waiting::until_durable(segment, end)?;
+    waiting::until_position(segment, end)?;
     Ok(Written { start, end, bytes })
 }
 
@@ -192,10 +191,14 @@ fn complete(segment: &Segment, folder: &Path, written: Written) -> Result<(), Er
         source,
     };
     let path = folder::checkpoint_path(folder, written.start);
-    disk.rename(&path.with_extension("making"), &path)
+    disk.rename(&folder::unfinished(&path), &path)
         .map_err(fail)?;
+    fault::step();
     disk.sync_directory(folder).map_err(fail)?;
+    fault::step();
     let mapping = &segment.mapping;
+    failure::clear(mapping);
+    fault::step();
     debug_assert!(written.end >= written.start);
     mapping.store(control::CHECKPOINT_AT, written.start);
     mapping.store(control::CHECKPOINT_BYTES, written.bytes);
@@ -203,15 +206,22 @@ fn complete(segment: &Segment, folder: &Path, written: Written) -> Result<(), Er
     fault::step();
     let length = writer::segment_length(segment);
     for name in disk.list(folder).map_err(fail)? {
-        let checkpoint = folder::position_in(&name, ".checkpoint");
-        let segments = folder::position_in(&name, ".segment");
+        // Files that were never completed are left by processes that died and by errors.
+        let complete = name.strip_suffix(folder::UNFINISHED).unwrap_or(&name);
+        let checkpoint = folder::position_in(complete, ".checkpoint");
+        let segments = folder::position_in(complete, ".segment");
         let is_old = checkpoint.is_some_and(|start| start < written.start)
             || segments.is_some_and(|start| start + length <= written.start);
         if is_old {
             disk.remove(&folder.join(name)).map_err(fail)?;
         }
     }
-    disk.sync_directory(folder).map_err(fail)
+    disk.sync_directory(folder).map_err(fail)?;
+    // The journal may have failed while the checkpoint was completed.
+    match failure::failure(segment) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
 }
 
 /// Writes the parts of a checkpoint.

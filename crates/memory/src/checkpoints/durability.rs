@@ -1,20 +1,25 @@
 //! The durability mode of a store.
 
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use crate::checkpoints::{areas, checkpoint};
 use crate::error::Error;
-use crate::journal::folder::{SEGMENT, SEGMENT_MAX, SEGMENT_MIN};
-use crate::journal::{waiting, writer};
+use crate::heap::step;
+use crate::journal::folder::{self, SEGMENT, SEGMENT_MAX, SEGMENT_MIN, remove_journal};
+use crate::journal::folder_lock::FolderLock;
+use crate::journal::waiting;
+use crate::locking::shard_locks;
+use crate::mapped::disk::Disk;
 use crate::mapped::layout::{control, redo};
+use crate::redo::failure;
+use crate::redo::ring::{self, SIZE_MIN};
 use crate::segment::{Segment, place};
 
 /// The default size of the ring in bytes.
 const RING: u64 = 16 << 20;
-/// The minimum size of the ring in bytes.
-const RING_MIN: u64 = 64 << 10;
 
 /// When changes become durable: when they survive a failure of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,26 @@ pub enum Durability {
 }
 
 impl Durability {
+    /// Returns the mode with a name: `none`, `everysec` or `always`.
+    pub fn from_name(name: &str) -> Option<Durability> {
+        [
+            Durability::None,
+            Durability::EverySecond,
+            Durability::Always,
+        ]
+        .into_iter()
+        .find(|mode| mode.name() == name)
+    }
+
+    /// Returns the mode's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::None => "none",
+            Durability::EverySecond => "everysec",
+            Durability::Always => "always",
+        }
+    }
+
     fn unpack(word: u64) -> Durability {
         match word {
             1 => Durability::EverySecond,
@@ -70,6 +95,19 @@ pub struct JournalState {
     pub error: Option<String>,
 }
 
+/// Removes the files of a journal that could not be begun, so that the next attempt finds an empty
+/// folder and no recovery finds a checkpoint. Errors are ignored, because the caller reports the one
+/// that caused this.
+fn remove_all(disk: &dyn Disk, folder: &Path) {
+    let mut names = disk.list(folder).unwrap_or_default();
+    // Without checkpoints, the other files mean nothing.
+    names.sort_by_key(|name| !name.ends_with(".checkpoint"));
+    for name in names.iter().filter(|name| folder::is_of_journal(name)) {
+        let _ = disk.remove(&folder.join(name));
+    }
+    let _ = disk.sync_directory(folder);
+}
+
 impl Segment {
     /// Returns the durability mode of the store.
     pub fn durability(&self) -> Durability {
@@ -89,49 +127,13 @@ impl Segment {
         options: &JournalOptions,
     ) -> Result<(), Error> {
         place::prepare_to_write(self)?;
-        let fail = |source| Error::Journal {
+        // Processes with other working directories use the folder as well.
+        let folder = &std::path::absolute(folder).map_err(|source| Error::Journal {
             folder: folder.into(),
             source,
-        };
-        let bytes = folder.as_os_str().as_bytes();
-        if bytes.len() as u64 > redo::PATH_MAX {
-            return Err(fail(std::io::ErrorKind::InvalidFilename.into()));
-        }
-        if durability == Durability::None || self.mapping.is_journaled() {
-            return Err(fail(std::io::ErrorKind::AlreadyExists.into()));
-        }
-        let disk = self.disk();
-        disk.create_directory(folder).map_err(fail)?;
-        if !disk.list(folder).map_err(fail)?.is_empty() {
-            return Err(fail(std::io::ErrorKind::DirectoryNotEmpty.into()));
-        }
-        let mapping = &self.mapping;
-        let size = options.ring.unwrap_or(RING).max(RING_MIN);
-        let size = size.next_power_of_two().min(mapping.layout().redo_capacity);
-        let length = options.segment.unwrap_or(SEGMENT);
-        let length = length.clamp(SEGMENT_MIN, SEGMENT_MAX).next_multiple_of(8);
-        waiting::back(self, size)?;
-        mapping.store(
-            mapping.layout().redo + redo::PATH_LENGTH,
-            bytes.len() as u64,
-        );
-        mapping.copy_from(mapping.layout().redo + redo::PATH, bytes);
-        for (word, value) in [
-            (control::REDO_SIZE, size),
-            (control::REDO_EPOCH, 1),
-            (control::REDO_SEGMENT, length),
-            (control::REDO_BEFORE, length),
-            (control::REDO_FAILED, 0),
-            (control::REDO_HEAD, length),
-            (control::REDO_WRITTEN, length),
-            (control::REDO_DURABLE, length),
-        ] {
-            mapping.store(word, value);
-        }
-        let journaled = mapping.word(control::JOURNALED);
-        journaled.store(durability as u64, Ordering::Release);
-        self.checkpoint()
-            .inspect_err(|_| journaled.store(0, Ordering::Release))
+        })?;
+        let lock = FolderLock::acquire(folder, self.path())?;
+        begin(self, &lock, durability, options)
     }
 
     /// Changes when the changes of a store with a journal become durable.
@@ -139,12 +141,35 @@ impl Segment {
     /// # Errors
     /// Fails if the store has no journal or if `durability` is [`Durability::None`].
     pub fn set_durability(&self, durability: Durability) -> Result<(), Error> {
-        if !self.mapping.is_journaled() || durability == Durability::None {
+        if durability == Durability::None {
             return Err(Error::NoJournal);
         }
+        place::prepare_to_write(self)?;
+        // A heap step, so that the change has a record.
+        step::run(self, |heap| match heap.load(control::JOURNALED) {
+            0 => Err(Error::NoJournal),
+            _ => heap.set(control::JOURNALED, durability as u64),
+        })
+    }
+
+    /// Ends the journal of the store and removes its files. From then on, changes do not survive a
+    /// failure of the machine.
+    ///
+    /// # Errors
+    /// Fails if the store has no journal, or if a file cannot be removed.
+    pub fn end_journal(&self) -> Result<(), Error> {
+        place::prepare_to_write(self)?;
+        if !self.mapping.is_journaled() {
+            return Err(Error::NoJournal);
+        }
+        let _role = checkpoint::become_checkpointer(self)?;
+        let folder = failure::folder_of(self);
         let journaled = self.mapping.word(control::JOURNALED);
-        journaled.store(durability as u64, Ordering::Release);
-        Ok(())
+        journaled.store(0, Ordering::Release);
+        // No transaction appends a record after this, and no process writes one.
+        shard_locks::pass_all(self)?;
+        let _writer = waiting::until_writer(self)?;
+        remove_journal(&folder).map_err(|source| Error::Journal { folder, source })
     }
 
     /// Makes all changes that were made before the call durable. Returns immediately if the store
@@ -175,13 +200,106 @@ impl Segment {
         let mapping = &self.mapping;
         mapping.is_journaled().then(|| JournalState {
             durability: self.durability(),
-            folder: writer::folder_of(self),
+            folder: failure::folder_of(self),
             head: mapping.load(control::REDO_HEAD),
             durable: mapping.load(control::REDO_DURABLE),
             checkpoint: mapping.load(control::CHECKPOINT_AT),
             checkpoint_bytes: mapping.load(control::CHECKPOINT_BYTES),
             checkpoint_age: checkpoint::age(self),
-            error: writer::failure(self).map(|error| error.to_string()),
+            error: failure::failure(self).map(|error| error.to_string()),
         })
     }
+}
+
+/// Begins a journal in a folder that is locked. See [`Segment::begin_journal`].
+pub(crate) fn begin(
+    segment: &Segment,
+    lock: &FolderLock,
+    durability: Durability,
+    options: &JournalOptions,
+) -> Result<(), Error> {
+    let folder = lock.folder.as_path();
+    place::prepare_to_write(segment)?;
+    let fail = |source| Error::Journal {
+        folder: folder.into(),
+        source,
+    };
+    let bytes = folder.as_os_str().as_bytes();
+    if bytes.len() as u64 > redo::PATH_MAX {
+        return Err(fail(io::ErrorKind::InvalidFilename.into()));
+    }
+    if durability == Durability::None || segment.mapping.is_journaled() {
+        let text = "the store already has a journal, or the durability mode is none";
+        return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, text)));
+    }
+    let disk = segment.disk();
+    disk.create_directory(folder).map_err(fail)?;
+    // The folder's own name must be durable as well.
+    let parent = folder.parent().unwrap_or(Path::new("/"));
+    disk.sync_directory(parent).map_err(fail)?;
+    let names = disk.list(folder).map_err(fail)?;
+    if names.iter().any(|name| name.ends_with(".checkpoint")) {
+        let text = "the folder contains the journal of another store; name another folder, or \
+                    remove this one";
+        return Err(fail(io::Error::new(io::ErrorKind::AlreadyExists, text)));
+    }
+    // A journal whose first checkpoint was not completed is of no use.
+    remove_all(disk, folder);
+    lock.write_store(segment)?;
+    let _role = checkpoint::become_checkpointer(segment)?;
+    shard_locks::pass_all(segment)?;
+    let mapping = &segment.mapping;
+    let size = options.ring.unwrap_or(RING).max(SIZE_MIN);
+    let size = size.next_power_of_two().min(mapping.layout().redo_capacity);
+    let length = options.segment.unwrap_or(SEGMENT);
+    let length = length.clamp(SEGMENT_MIN, SEGMENT_MAX).next_multiple_of(8);
+    waiting::back(segment, size)?;
+    mapping.store(
+        mapping.layout().redo + redo::PATH_LENGTH,
+        bytes.len() as u64,
+    );
+    mapping.copy_from(mapping.layout().redo + redo::PATH, bytes);
+    begin_positions(segment, size, length)?;
+    let journaled = mapping.word(control::JOURNALED);
+    journaled.store(durability as u64, Ordering::Release);
+    // Every transaction that does not append a record has ended after this.
+    shard_locks::pass_all(segment)
+        .and_then(|()| checkpoint::write_with_role(segment))
+        .inspect_err(|_| {
+            journaled.store(0, Ordering::Release);
+            remove_all(disk, folder);
+        })
+}
+
+/// Sets the positions of a new journal. They are above those of an earlier journal of the store, so
+/// that a process that still waits for an earlier position does not wait forever.
+fn begin_positions(segment: &Segment, size: u64, length: u64) -> Result<(), Error> {
+    let mapping = &segment.mapping;
+    let _writer = waiting::until_writer(segment)?;
+    let _guard = ring::take_lock(segment)?;
+    let positions = [
+        control::REDO_HEAD,
+        control::REDO_WRITTEN,
+        control::REDO_DURABLE,
+    ];
+    let last = positions.map(|at| mapping.load(at)).into_iter().max();
+    let start = (last.unwrap_or(0) + 1).next_multiple_of(length);
+    for (word, value) in [
+        (control::REDO_SIZE, size),
+        (control::REDO_EPOCH, mapping.load(control::REDO_EPOCH) + 1),
+        (control::REDO_SEGMENT, length),
+        (control::REDO_BEFORE, start),
+        (control::REDO_BEGIN, start),
+        (control::REDO_FAILED, 0),
+        (control::REDO_HEAD, start),
+        (control::REDO_WRITTEN, start),
+        (control::REDO_DURABLE, start),
+        (control::REDO_HEAP_STEP, 0),
+        (control::CHECKPOINT_AT, start),
+        (control::CHECKPOINT_BYTES, 0),
+        (control::CHECKPOINT_TIME, 0),
+    ] {
+        mapping.word(word).store(value, Ordering::Release);
+    }
+    Ok(())
 }

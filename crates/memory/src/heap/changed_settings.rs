@@ -4,6 +4,7 @@
 use crate::error::Error;
 use crate::heap::step;
 use crate::mapped::layout::control;
+use crate::redo::failure;
 use crate::segment::settings::Setting;
 use crate::segment::{Segment, membership};
 
@@ -26,6 +27,9 @@ fn set(segment: &Segment, at: u64, value: u64, is_state: bool) -> Result<(), Err
     }
     if is_state && segment.mapping.is_journaled() {
         membership::join(segment)?;
+        if let Some(error) = failure::failure(segment) {
+            return Err(error);
+        }
         return step::run(segment, |heap| heap.set(at, value));
     }
     segment.mapping.store(at, value);

@@ -18,6 +18,7 @@ use crate::mapped::layout::{EXTENT_PAGES, HEAP_LOG_RESERVED, Layout, control, sh
 use crate::probes::fault;
 use crate::processes::lock;
 use crate::redo::changes::Changes;
+use crate::redo::failure;
 use crate::redo::record::{Kind, State};
 use crate::redo::restore;
 use crate::redo::ring::{self, Heading, Refused};
@@ -87,7 +88,14 @@ fn roll_back(segment: &Segment) -> Result<(), Error> {
         } else {
             State::Void
         };
-        ring::settle(&segment.mapping, appended - 1, state);
+        // A process that died after it settled the record may have left the word, and the record's
+        // place may have been reused.
+        let written = segment.mapping.load(control::REDO_WRITTEN);
+        let is_open =
+            |header: ring::Header| header.kind == Kind::HeapStep && header.state == State::Open;
+        if appended > written && ring::header(&segment.mapping, appended - 1).is_some_and(is_open) {
+            ring::settle(&segment.mapping, appended - 1, state);
+        }
         segment.mapping.store(control::REDO_HEAP_STEP, 0);
         fault::step();
     }
@@ -103,7 +111,8 @@ fn roll_back(segment: &Segment) -> Result<(), Error> {
             let counts = at >= control::HEAP_HIGH && end <= control::HEAP_RESERVED + 8;
             let tables = at >= layout.reserved_map && end <= layout.heap;
             let copy = at >= control::COPY_OWNER && end <= control::COPY_PAGES + 8;
-            let settings = at >= control::MAX_MEMORY && end <= control::TOLD_EVENTS + 8;
+            let settings = at >= control::MAX_MEMORY && end <= control::TOLD_EVENTS + 8
+                || at == control::JOURNALED && words == 1;
             at % 8 == 0
                 && (counts || settings || tables || copy || is_of_flushed_runs(&layout, at, end))
         },
@@ -161,7 +170,12 @@ impl Heap<'_> {
         let mut changes = Changes::default();
         changes.add_log(&log(self.segment));
         let mut shards = 0;
-        for (shard, page) in self.granted.take() {
+        let granted = self.granted.take();
+        if failure::is_given_up(&self.segment.mapping) {
+            // No file gets the record, and the full ring must not stop a rollback.
+            return Ok(());
+        }
+        for (shard, page) in granted {
             changes.add_grant(page);
             shards |= 1 << shard;
         }

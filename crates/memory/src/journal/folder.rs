@@ -4,6 +4,7 @@
 //! contains a position follows from the position alone. Each file begins with a page that says which
 //! store it belongs to.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::mapped::fingerprint::fingerprint;
@@ -15,8 +16,19 @@ pub(crate) const SEGMENT: u64 = 64 << 20;
 pub(crate) const SEGMENT_MIN: u64 = 64 << 10;
 /// The maximum length of a segment's records in bytes.
 pub(crate) const SEGMENT_MAX: u64 = 1 << 30;
+/// The suffix of a file that is not complete.
+pub(crate) const UNFINISHED: &str = ".making";
 /// The number of bytes before a file's contents.
 pub(crate) const HEADER_BYTES: u64 = PAGE;
+
+/// The file in a journal's folder that is locked while a store is created or recovered, and that
+/// names the store.
+pub(crate) const LOCK: &str = "undercroft.lock";
+
+/// The value of [`FileHeader::previous_end`] in an epoch that a checkpoint began after a failure.
+/// Recovery must not repeat its records after those of an earlier epoch, because the records in
+/// between were lost. It reaches them only from that checkpoint or a later one.
+pub(crate) const NOTHING: u64 = u64::MAX;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"UNDRJRNL");
 const VERSION: u64 = 1;
@@ -37,14 +49,16 @@ pub(crate) struct FileHeader {
     pub(crate) contents: Contents,
     /// The identity of the store.
     pub(crate) store: [u64; 2],
-    /// The number of times that the journal was continued by a new store file.
+    /// The number of times that the journal was begun, continued by a new store file, or begun again
+    /// after a failure.
     pub(crate) epoch: u64,
     /// The position at which the segment starts, or at which recovery from the checkpoint starts.
     pub(crate) start: u64,
-    /// The position at which the records before this file end: less than `start` if the file begins
-    /// an epoch.
+    /// In the first segment of an epoch: the position at which the records end that the epoch
+    /// continues. In all files of an epoch that continues none: [`NOTHING`]. Otherwise `start`.
     pub(crate) previous_end: u64,
-    /// The position up to which all records were on disk when the file was created.
+    /// The position up to which all records were on disk when the file was created: the end of the
+    /// last record that ends before this file.
     pub(crate) durable: u64,
     /// The length of the records in each segment, in bytes.
     pub(crate) segment: u64,
@@ -142,10 +156,48 @@ pub(crate) fn checkpoint_path(folder: &Path, start: u64) -> PathBuf {
     folder.join(format!("{start:016x}.checkpoint"))
 }
 
+/// Returns whether a file in the folder belongs to the journal, by its name.
+pub(crate) fn is_of_journal(name: &str) -> bool {
+    let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
+    [".segment", ".checkpoint"]
+        .iter()
+        .any(|suffix| position_in(name, suffix).is_some())
+}
+
+/// Returns the path of a file until it is complete. Segments and checkpoints that start at the same
+/// position are written at the same time, so their paths must differ.
+pub(crate) fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(UNFINISHED);
+    name.into()
+}
+
 /// Returns the position in a file's name, if the name ends in the given suffix.
 pub(crate) fn position_in(name: &str, suffix: &str) -> Option<u64> {
     let digits = name.strip_suffix(suffix)?;
     (digits.len() == 16)
         .then(|| u64::from_str_radix(digits, 16).ok())
         .flatten()
+}
+
+/// Removes the files of a journal, and its folder if nothing else is in it. No store may use it.
+///
+/// # Errors
+/// Fails if a file cannot be removed. Some files may then be removed already.
+pub fn remove_journal(folder: &Path) -> io::Result<()> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    // Checkpoints first, because a store cannot be recovered without one.
+    names.sort_by_key(|name| !name.ends_with(".checkpoint"));
+    for name in names {
+        if is_of_journal(&name) || name == LOCK {
+            std::fs::remove_file(folder.join(name))?;
+        }
+    }
+    match std::fs::remove_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed,
+    }
 }

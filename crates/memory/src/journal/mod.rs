@@ -5,11 +5,15 @@
 //! From the lowest-level file to the highest:
 //!
 //! - `folder`: the names and headers of the files in a journal's folder.
+//! - `folder_lock`: the lock of a folder, and the path of its store.
 //! - `settling`: decides whether the records of dead processes count.
 //! - `writer`: moves records from the ring to segments.
 //! - `waiting`: waits until records are durable, or until the ring has space.
+//! - `keeping`: keeps the promise of the durability mode after a commit.
 
 pub(crate) mod folder;
+pub(crate) mod folder_lock;
+pub(crate) mod keeping;
 pub(crate) mod settling;
 pub(crate) mod waiting;
 pub(crate) mod writer;

@@ -26,7 +26,13 @@ pub(crate) fn settle(segment: &Segment, header: &Header) -> Result<bool, Error> 
         }
         _ if membership::owner_lives(segment, owner) => Ok(false),
         Kind::Transaction => {
-            settle_transaction(mapping, owner.slot(), header);
+            // The process that claims the slot settles the record under this lock, before its first
+            // transaction changes the word that decides.
+            let _guard = ring::take_lock(segment)?;
+            let now = ring::header(mapping, header.position).map(|header| header.state);
+            if now == Some(State::Open) {
+                settle_transaction(mapping, owner.slot(), header);
+            }
             Ok(true)
         }
         // The record was never completed, and the checkpoint that needs it is told by its log.

@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::journal::writer::{self, Progress};
+use crate::journal::writer::{self, Progress, WriterGuard};
 use crate::mapped::futex;
 use crate::mapped::layout::{control, redo};
 use crate::processes::lock::Owner;
 use crate::processes::patience;
+use crate::redo::failure;
 use crate::segment::{Segment, membership};
 
 /// The maximum length of one sleep (M4).
@@ -21,6 +22,13 @@ const SLEEP: Duration = Duration::from_millis(10);
 /// Fails if a file cannot be written, if the wait is interrupted, or if a process that is stopped
 /// delays the journal for longer than the timeout.
 pub(crate) fn until_durable(segment: &Segment, position: u64) -> Result<(), Error> {
+    until_position(segment, position)?;
+    // After a failure, the positions of a new epoch say nothing about the changes before it.
+    failure::failure(segment).map_or(Ok(()), Err)
+}
+
+/// Waits like [`until_durable`], for a checkpoint, whose epoch counts only once it is complete.
+pub(crate) fn until_position(segment: &Segment, position: u64) -> Result<(), Error> {
     let durable = segment.mapping.word(control::REDO_DURABLE);
     wait(segment, true, || {
         durable.load(Ordering::Acquire) >= position
@@ -30,13 +38,14 @@ pub(crate) fn until_durable(segment: &Segment, position: u64) -> Result<(), Erro
 /// Makes space in the ring for a record of `needed` bytes. The caller must hold no lock.
 pub(crate) fn until_space(segment: &Segment, needed: u64) -> Result<(), Error> {
     let mapping = &segment.mapping;
-    if mapping.load(control::REDO_SIZE) / 2 < needed {
+    if mapping.redo_size() / 2 < needed {
         return grow(segment, needed);
     }
     wait(segment, false, || {
         let head = mapping.load(control::REDO_HEAD);
         let written = mapping.word(control::REDO_WRITTEN).load(Ordering::Acquire);
-        head - written <= mapping.load(control::REDO_SIZE) / 4
+        // Another thread may have written records that were appended since `head` was loaded.
+        head.saturating_sub(written) <= mapping.redo_size() / 4
     })
 }
 
@@ -48,12 +57,16 @@ fn wait(segment: &Segment, sync: bool, is_done: impl Fn() -> bool) -> Result<(),
         if is_done() {
             return Ok(());
         }
-        let Progress::Waits(owner) = writer::write_out(segment, sync)? else {
-            continue;
-        };
+        let progress = writer::write_out(segment, sync)?;
         if is_done() {
             return Ok(());
         }
+        let Progress::Waits(owner) = progress else {
+            if start.elapsed() >= segment.patience() {
+                return Err(Error::JournalFull);
+            }
+            continue;
+        };
         if start.elapsed() >= segment.patience() {
             let owner = Owner::from_bits(owner);
             return Err(segment.process.describe(&segment.mapping, owner));
@@ -68,6 +81,25 @@ fn wait(segment: &Segment, sync: bool, is_done: impl Fn() -> bool) -> Result<(),
                 }
             }
             None => {
+                futex::wait(syncs, seen, SLEEP);
+            }
+        }
+    }
+}
+
+/// Becomes the writer, after waiting for the current one.
+pub(crate) fn until_writer(segment: &Segment) -> Result<WriterGuard<'_>, Error> {
+    let syncs = segment.mapping.half(control::REDO_SYNCS);
+    let start = Instant::now();
+    loop {
+        let seen = syncs.load(Ordering::Acquire);
+        match writer::become_writer(segment) {
+            Ok(guard) => return Ok(guard),
+            Err(owner) if start.elapsed() >= segment.patience() => {
+                let owner = Owner::from_bits(owner);
+                return Err(segment.process.describe(&segment.mapping, owner));
+            }
+            Err(_) => {
                 futex::wait(syncs, seen, SLEEP);
             }
         }
@@ -91,7 +123,7 @@ fn grow(segment: &Segment, needed: u64) -> Result<(), Error> {
         if let Ok(_writer) = writer::become_writer(segment) {
             let _guard = crate::redo::ring::take_lock(segment)?;
             let is_empty = mapping.load(control::REDO_HEAD) == mapping.load(control::REDO_WRITTEN);
-            if mapping.load(control::REDO_SIZE) >= wanted {
+            if mapping.redo_size() >= wanted {
                 return Ok(());
             }
             if is_empty {

@@ -3,20 +3,20 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use crate::error::Error;
-use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES};
-use crate::journal::settling;
+use crate::error::{Error, Fault};
+use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES, NOTHING};
+use crate::journal::{folder_lock, settling};
 use crate::mapped::disk::DiskFile;
 use crate::mapped::futex;
-use crate::mapped::layout::{PAGE, control, redo};
+use crate::mapped::layout::{PAGE, control};
 use crate::mapped::platform::unix_milliseconds;
 use crate::mapped::thread_cached::ThreadCached;
 use crate::probes::fault;
 use crate::processes::lock::Owner;
+use crate::redo::failure;
 use crate::redo::record::{self, Kind, State};
 use crate::redo::ring::{self, Heading};
 use crate::segment::{Segment, membership};
@@ -80,18 +80,6 @@ pub(crate) fn become_writer(segment: &Segment) -> Result<WriterGuard<'_>, u32> {
     }
 }
 
-/// Returns the journal's folder, as recorded in the store.
-pub(crate) fn folder_of(segment: &Segment) -> PathBuf {
-    let start = segment.mapping.layout().redo;
-    let length = segment.mapping.load(start + redo::PATH_LENGTH);
-    let mut bytes = Vec::new();
-    let length = length.min(redo::PATH_MAX) as usize;
-    segment
-        .mapping
-        .append_to(start + redo::PATH, length, &mut bytes);
-    PathBuf::from(std::ffi::OsString::from_vec(bytes))
-}
-
 /// Returns the length of the records in each segment.
 pub(crate) fn segment_length(segment: &Segment) -> u64 {
     let length = segment.mapping.load(control::REDO_SEGMENT);
@@ -111,30 +99,34 @@ pub(crate) fn identity(segment: &Segment) -> [u64; 2] {
 /// Fails if a file cannot be written. The journal is then not trusted until a checkpoint succeeds
 /// (J5).
 pub(crate) fn write_out(segment: &Segment, sync: bool) -> Result<Progress, Error> {
-    if let Some(error) = failure(segment) {
-        return Err(error);
-    }
+    check(segment)?;
     let guard = match become_writer(segment) {
         Ok(guard) => guard,
         Err(owner) => return Ok(Progress::Waits(owner)),
     };
+    let _entered = folder_lock::enter(segment)?;
+    // Only a writer fails, so no other process gives up the epoch from here on.
+    if failure::is_given_up(&segment.mapping)
+        && let Some(error) = failure::failure(segment)
+    {
+        return Err(error);
+    }
     let result = write_as_writer(segment, sync);
     drop(guard);
     futex::wake_all(segment.mapping.half(control::REDO_SYNCS));
     result
 }
 
-/// Returns the error of the first failed write, if any.
-pub(crate) fn failure(segment: &Segment) -> Option<Error> {
-    let failed = segment
-        .mapping
-        .word(control::REDO_FAILED)
-        .load(Ordering::Acquire);
-    let code = failed.checked_sub(1)?;
-    Some(Error::Journal {
-        folder: folder_of(segment),
-        source: io::Error::from_raw_os_error(code as i32),
-    })
+/// Checks the words that say where the journal is, so that a damaged store writes no file elsewhere.
+pub(crate) fn check(segment: &Segment) -> Result<(), Error> {
+    let is_valid = segment.mapping.redo_size() != 0 && failure::folder_of(segment).is_absolute();
+    match is_valid {
+        true => Ok(()),
+        false => Err(Error::Damaged(Fault {
+            at: control::REDO_SIZE,
+            what: "a ring and an absolute path of the journal's folder",
+        })),
+    }
 }
 
 fn write_as_writer(segment: &Segment, sync: bool) -> Result<Progress, Error> {
@@ -178,7 +170,13 @@ fn write_as_writer(segment: &Segment, sync: bool) -> Result<Progress, Error> {
         result = files.sync();
     }
     if let Err(error) = result {
-        return Err(fail(segment, &folder_of(segment), error));
+        return Err(match is_of_this_process(&error) {
+            true => Error::Journal {
+                folder: failure::folder_of(segment),
+                source: error,
+            },
+            false => failure::fail(segment, error),
+        });
     }
     if sync {
         publish_written(segment, at);
@@ -193,6 +191,15 @@ fn write_as_writer(segment: &Segment, sync: bool) -> Result<Progress, Error> {
         }
     }
     Ok(progress)
+}
+
+/// Returns whether only this process could not open a file. Nothing was written then, and another
+/// process can write the records.
+fn is_of_this_process(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::EACCES | libc::EPERM)
+    )
 }
 
 fn publish_written(segment: &Segment, at: u64) {
@@ -217,17 +224,6 @@ fn mark(segment: &Segment, durable: u64) {
     });
 }
 
-/// Stops the use of the journal after a failed write.
-pub(crate) fn fail(segment: &Segment, folder: &Path, source: io::Error) -> Error {
-    let code = source.raw_os_error().unwrap_or(libc::EIO) as u64;
-    let failed = segment.mapping.word(control::REDO_FAILED);
-    let _ = failed.compare_exchange(0, code + 1, Ordering::AcqRel, Ordering::Acquire);
-    Error::Journal {
-        folder: folder.into(),
-        source,
-    }
-}
-
 /// Records collected from the ring, up to a position.
 enum Collected {
     /// All settled records, or as many as fit in a chunk.
@@ -244,7 +240,7 @@ fn collect(segment: &Segment, from: u64, bytes: &mut Vec<u8>) -> Result<Collecte
     let mut at = from;
     while at < head && at - from < CHUNK {
         let damaged = || {
-            Error::Damaged(crate::error::Fault {
+            Error::Damaged(Fault {
                 at: mapping.redo_word(at),
                 what: "a redo record",
             })
@@ -262,7 +258,7 @@ fn collect(segment: &Segment, from: u64, bytes: &mut Vec<u8>) -> Result<Collecte
             looks += 1;
             header = ring::header(mapping, at).ok_or_else(damaged)?;
         }
-        if at + header.length > head {
+        if at + header.length > head || header.length > mapping.redo_size() {
             return Err(damaged());
         }
         let start = bytes.len();
@@ -300,7 +296,7 @@ impl<'a> Files<'a> {
     fn new(segment: &'a Segment) -> Files<'a> {
         Files {
             segment,
-            folder: folder_of(segment),
+            folder: failure::folder_of(segment),
             length: segment_length(segment),
             open: None,
         }
@@ -312,7 +308,7 @@ impl<'a> Files<'a> {
         while !left.is_empty() {
             let start = at / self.length * self.length;
             let some = left.len().min((start + self.length - at) as usize);
-            self.file(start, position)?
+            self.file(start, position, bytes)?
                 .write_all_at(&left[..some], HEADER_BYTES + at - start)?;
             fault::step();
             left = &left[some..];
@@ -333,51 +329,86 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Returns the segment that starts at a position, creating it if needed. Syncs the segment
-    /// before it, because a sync covers the last segment only.
-    fn file(&mut self, start: u64, durable: u64) -> io::Result<&dyn DiskFile> {
+    /// Returns the segment that starts at `start`, creating it if needed. `bytes` are the records to
+    /// write, and `position` is their start.
+    fn file(&mut self, start: u64, position: u64, bytes: &[u8]) -> io::Result<&dyn DiskFile> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != start) {
-            if let Some((_, previous)) = self.open.take() {
-                previous.sync()?;
-            }
-            let file = self.open_segment(start, durable)?;
+            let file = match start < position {
+                // Records before these are in the segment, so it was entered properly.
+                true => {
+                    let path = folder::segment_path(&self.folder, start, self.length);
+                    self.segment.disk().open(&path, false)?
+                }
+                false => self.enter(start, boundary(position, bytes, start))?,
+            };
             self.open = Some((start, file));
         }
         let (_, file) = self.open.as_ref().expect("a segment was opened");
         Ok(file.as_ref())
     }
 
-    fn open_segment(&self, start: u64, position: u64) -> io::Result<Box<dyn DiskFile>> {
+    /// Prepares the segment that starts at `start` for its first records. Once it has its name, all
+    /// records before it are on disk; the last of them ends at `durable`.
+    fn enter(&self, start: u64, durable: u64) -> io::Result<Box<dyn DiskFile>> {
         let disk = self.segment.disk();
+        let mapping = &self.segment.mapping;
+        if mapping.load(control::REDO_DURABLE) < start {
+            // This process or another one has written records to the segment before, and a sync
+            // covers the last segment only.
+            let before = folder::segment_path(&self.folder, start - 8, self.length);
+            disk.open(&before, false)?.sync()?;
+        }
         let path = folder::segment_path(&self.folder, start, self.length);
         match disk.open(&path, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            opened => return opened,
+            Err(error) => return Err(error),
+            Ok(file) => {
+                // The writer that made the segment died, possibly before its name was durable.
+                disk.sync_directory(&self.folder)?;
+                return Ok(file);
+            }
         }
-        let mapping = &self.segment.mapping;
-        if start > position {
-            // Records continue from the segment before, which another process may have written and
-            // not synced.
-            let before = folder::segment_path(&self.folder, start - self.length, self.length);
-            disk.open(&before, false)?.sync()?;
-        }
+        let before = mapping.load(control::REDO_BEFORE);
+        let is_first = mapping.load(control::REDO_BEGIN) == start;
         let header = FileHeader {
             contents: Contents::Segment,
             store: identity(self.segment),
             epoch: mapping.load(control::REDO_EPOCH),
             start,
-            previous_end: mapping.load(control::REDO_BEFORE).min(start),
-            durable: mapping.load(control::REDO_DURABLE),
+            previous_end: match before {
+                NOTHING => NOTHING,
+                before if is_first => before,
+                _ => start,
+            },
+            durable,
             segment: self.length,
         };
         // The file gets its name once its header is durable.
-        let made = path.with_extension("making");
+        let made = folder::unfinished(&path);
         let file = disk.open(&made, true)?;
         file.allocate(HEADER_BYTES + self.length)?;
         file.write_all_at(&header.pack(), 0)?;
         file.sync()?;
         disk.rename(&made, &path)?;
+        fault::step();
         disk.sync_directory(&self.folder)?;
+        fault::step();
         Ok(file)
+    }
+}
+
+/// Returns the end of the last record that ends at or before `limit`, among records that start at
+/// `position`.
+fn boundary(position: u64, bytes: &[u8], limit: u64) -> u64 {
+    let mut at = position;
+    loop {
+        let word = (at - position + record::LENGTH * 8) as usize;
+        let length = bytes.get(word..word + 8).and_then(|length| {
+            record::unpack_length(u64::from_le_bytes(length.try_into().expect("8 bytes")))
+        });
+        match length {
+            Some((words, _)) if at + words * 8 <= limit => at += words * 8,
+            _ => return at,
+        }
     }
 }

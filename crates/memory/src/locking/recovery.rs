@@ -93,9 +93,8 @@ pub(crate) fn roll_back_to(segment: &Segment, index: usize, until: u64) -> Resul
     if log.length() == until {
         return Ok(());
     }
-    if until == 0 {
-        restore::before_rollback(segment, &log, 1 << index);
-    }
+    // All entries, also below `until`: only the oldest contents of a word are committed ones.
+    restore::before_rollback(segment, &log, 1 << index);
     // Raise the counter, because readers that go through the log rely on it: as long as the counter
     // does not change, a log either only grows or only shrinks.
     let counter = segment.mapping.word(base + shard::COUNTER);

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::heap::step;
 use crate::locking::recovery;
 use crate::mapped::futex;
 use crate::mapped::layout::shard;
@@ -134,6 +135,16 @@ pub(crate) fn lock_all_for_a_moment(segment: &Segment, marks: Marks) -> Result<U
     // The locks were never all free at the same time, so acquire them in the usual way.
     lock(segment, shards, marks)?;
     Ok(Unlock { segment, shards })
+}
+
+/// Locks and unlocks every shard and the heap, so that every change that was being made has ended.
+pub(crate) fn pass_all(segment: &Segment) -> Result<(), Error> {
+    for index in 0..segment.shards() {
+        let shards = ShardSet::one(index);
+        lock(segment, shards, Marks::Ignored)?;
+        unlock_all(segment, shards);
+    }
+    step::run(segment, |_| Ok(()))
 }
 
 /// Waits for a shard's lock and acquires it. The caller must hold no other lock.

@@ -23,8 +23,16 @@ pub trait Disk: Send + Sync {
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
     /// Makes the names of all files in a directory durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
-    /// Creates a directory that only its owner can use, unless it exists.
+    /// Creates a directory that only its owner can use, unless it exists. Directories above it that
+    /// are missing are created and made durable.
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
+    /// Returns whether all handles of a store use this disk, so that a thread with a handle of its own
+    /// may sync the journal.
+    fn is_shared(&self) -> bool {
+        false
+    }
+    /// Returns another handle to this disk.
+    fn another_handle(&self) -> Box<dyn Disk>;
 }
 
 /// An open file on a [`Disk`].
@@ -50,6 +58,10 @@ pub fn local_disk() -> Box<dyn Disk> {
 }
 
 impl Disk for LocalDisk {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(create).mode(0o600);
@@ -79,14 +91,20 @@ impl Disk for LocalDisk {
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
         use std::os::unix::fs::DirBuilderExt;
-        let made = std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory);
+        let parent = directory.parent().filter(|parent| !parent.exists());
+        if let Some(parent) = parent {
+            self.create_directory(parent)?;
+            self.sync_directory(parent.parent().unwrap_or(Path::new("/")))?;
+        }
+        let made = std::fs::DirBuilder::new().mode(0o700).create(directory);
         match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         }
+    }
+
+    fn another_handle(&self) -> Box<dyn Disk> {
+        local_disk()
     }
 }
 

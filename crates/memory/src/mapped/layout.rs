@@ -154,14 +154,23 @@ pub mod control {
     /// that wait for durability.
     pub const REDO_SYNCS: u64 = START + 672;
     /// The system's error number of the first failed write to a journal file, plus 1. 0 means that
-    /// no write failed.
+    /// no write failed. Bit 32 means that a checkpoint is being written that will clear the failure.
     pub const REDO_FAILED: u64 = START + 680;
-    /// The number of times that the journal was continued by a new store file.
+    /// The number of times that the journal was begun, continued by a new store file, or begun again
+    /// after a failure.
     pub const REDO_EPOCH: u64 = START + 688;
     /// The length of the records in a segment of the journal, in bytes.
     pub const REDO_SEGMENT: u64 = START + 752;
-    /// The position at which the records of the last epoch ended.
+    /// The lowest generation of a slot that a process may claim, minus 1. A recovered store begins
+    /// above all generations of the store before it, because their names may be in its data.
+    pub const GENERATION_BASE: u64 = START + 776;
+    /// When a process last began the sync of each second, in milliseconds since boot.
+    pub const REDO_SYNCER: u64 = START + 768;
+    /// The position at which the records end that the current epoch continues, or `u64::MAX` if it
+    /// continues none, because a checkpoint began it after a failure.
     pub const REDO_BEFORE: u64 = START + 696;
+    /// The position at which the current epoch begins.
+    pub const REDO_BEGIN: u64 = START + 760;
     /// The position, plus 1, of the record of the current heap step. 0 means none.
     pub const REDO_HEAP_STEP: u64 = START + 704;
     /// The state of the checkpoint: 0 if none is being written, 1 if one is, 2 if it is spoiled.

@@ -16,6 +16,12 @@ pub(crate) struct FileId {
     inode: u64,
 }
 
+impl std::fmt::Display for FileId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.device, self.inode)
+    }
+}
+
 /// The fields of a `stat` result that the store uses.
 pub(crate) struct FileStatus {
     pub(crate) id: FileId,
@@ -406,6 +412,22 @@ pub(crate) fn at_fork(
     // only access an atomic.
     let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     assert_eq!(result, 0, "pthread_atfork: out of memory");
+}
+
+/// Runs `body` with all signals blocked for the calling thread. A thread that `body` starts inherits
+/// this, so that signal handlers run in the program's own threads only.
+pub(crate) fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
+    // SAFETY: an all-zero `sigset_t` may be overwritten, and the calls only access the two sets.
+    let before = unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    };
+    let result = body();
+    // SAFETY: `before` was filled in by the first call.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    result
 }
 
 /// Returns a number that identifies the calling thread within its process.

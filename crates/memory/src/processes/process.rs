@@ -147,6 +147,11 @@ impl Process {
         })
     }
 
+    /// Returns the numbers by which the kernel knows the mapped file, as text.
+    pub(crate) fn file_name_in_kernel(&self) -> String {
+        self.file.to_string()
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -222,7 +227,8 @@ impl Process {
         let at = mapping.layout().slot(slot_index);
         let generation = mapping.word(at + slot::GENERATION);
         // Only the process that has just claimed the slot writes the slot's generation.
-        let next = generation.load(Ordering::Relaxed).wrapping_add(1);
+        let base = mapping.load(control::GENERATION_BASE);
+        let next = generation.load(Ordering::Relaxed).max(base).wrapping_add(1);
         generation.store(next, Ordering::Release);
         mapping.store(at + slot::PID, u64::from(std::process::id()));
         mapping.store(at + slot::CLAIMED, unix_milliseconds());

@@ -3,12 +3,14 @@
 //!
 //! From the lowest-level file to the highest:
 //!
+//! - `failure`: the failure of a journal, which stops it until a checkpoint clears it.
 //! - `record`: the format of a record.
 //! - `changes`: the ranges that a record contains.
 //! - `ring`: appends records to the ring, and reads them.
 //! - `restore`: records of undone changes, which a checkpoint in progress needs.
 
 pub(crate) mod changes;
+pub(crate) mod failure;
 pub(crate) mod record;
 pub(crate) mod restore;
 pub(crate) mod ring;

@@ -8,6 +8,7 @@
 //! remaining contents again.
 
 use crate::mapped::layout::control;
+use crate::redo::failure;
 use crate::redo::record::{self, ENTRY_WORDS, Kind, State};
 use crate::redo::ring::{self, Heading};
 use crate::segment::Segment;
@@ -21,10 +22,13 @@ pub(crate) const ON: u64 = 1;
 pub(crate) const SPOILED: u64 = 2;
 
 /// Appends the old contents of all entries of an undo log that is about to be rolled back, if a
-/// checkpoint is being written. If there is no space, marks the checkpoint as spoiled instead.
+/// checkpoint is being written. If there is no space, or if the journal has failed, marks the checkpoint as spoiled instead.
 pub(crate) fn before_rollback(segment: &Segment, log: &Log<'_>, shards: u64) {
     if segment.mapping.load(control::CHECKPOINT) == ON {
-        append(segment, log, shards);
+        match failure::is_given_up(&segment.mapping) {
+            true => spoil(segment),
+            false => append(segment, log, shards),
+        }
     }
 }
 

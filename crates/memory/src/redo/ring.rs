@@ -22,6 +22,8 @@ use crate::segment::Segment;
 use crate::segment::waiting::{WaitedLock, Waiter};
 use crate::undo::log::in_order;
 
+/// The minimum length of the ring in bytes.
+pub(crate) const SIZE_MIN: u64 = 64 << 10;
 /// The part of the ring that only heap steps, removals and restored contents may use, as a divisor
 /// of its length.
 const SPARE_PART: u64 = 8;
@@ -59,12 +61,20 @@ impl Mapping {
         self.load_control::<{ control::JOURNALED }>() != 0
     }
 
+    /// Returns the length of the ring in bytes, a power of two. Returns 0 if the store has no ring, or
+    /// if the word is damaged.
+    #[inline(always)]
+    pub(crate) fn redo_size(&self) -> u64 {
+        let size = self.load(control::REDO_SIZE);
+        let is_valid =
+            size.is_power_of_two() && (SIZE_MIN..=self.layout().redo_capacity).contains(&size);
+        if is_valid { size } else { 0 }
+    }
+
     /// Returns the offset of the ring's word at a journal position.
     #[inline(always)]
     pub(crate) fn redo_word(&self, position: u64) -> u64 {
-        let size = self
-            .load(control::REDO_SIZE)
-            .min(self.layout().redo_capacity);
+        let size = self.redo_size().max(SIZE_MIN);
         self.layout().redo + redo::DATA + (position & size.wrapping_sub(1) & !7)
     }
 }
@@ -83,7 +93,7 @@ impl<'a> RingWriter<'a> {
         RingWriter {
             mapping,
             start: mapping.layout().redo + redo::DATA,
-            size: mapping.load(control::REDO_SIZE),
+            size: mapping.redo_size().max(SIZE_MIN),
             position,
         }
     }
@@ -159,7 +169,7 @@ pub(crate) fn append(
     let mapping = &segment.mapping;
     let total = (HEADER + words) * 8;
     let guard = take_lock(segment).map_err(Refused::Failed)?;
-    let size = mapping.load(control::REDO_SIZE);
+    let size = mapping.redo_size();
     let head = mapping.load(control::REDO_HEAD);
     let used = head.wrapping_sub(mapping.word(control::REDO_WRITTEN).load(Ordering::Acquire));
     let spare = if heading.may_use_spare {
@@ -241,7 +251,7 @@ pub(crate) fn header(mapping: &Mapping, position: u64) -> Option<Header> {
 
 /// Appends the ring's bytes from one position to another to `out`.
 pub(crate) fn read(mapping: &Mapping, from: u64, to: u64, out: &mut Vec<u8>) {
-    let size = mapping.load(control::REDO_SIZE);
+    let size = mapping.redo_size().max(SIZE_MIN);
     let start = mapping.layout().redo + redo::DATA;
     let mut position = from;
     while position < to {

@@ -2,6 +2,7 @@
 //! the file.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Recovers from the death of a process table entry's owner (L4). The layer that opens stores
 /// supplies this function, because recovery needs the undo logs, the heap and the ring.
 pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
+
+/// Starts a thread of this process that syncs the journal. The layer that opens stores supplies this function, because the thread opens the store itself.
+pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 
 /// A store file mapped into this process. Threads may share it freely. It survives `fork`: the
 /// child joins the store as a separate process.
@@ -54,6 +58,7 @@ pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
 /// - `store_file/sync.rs`: `sync`.
 /// - `store_file/recovery.rs`: `recover`.
 /// - `store_file/journal_recovery.rs`: `recover_from`.
+/// - `store_file/durable_opening.rs`: `open_with_journal`.
 /// - `store_file/truncation.rs`: `tell_when_lost`.
 /// - `locking/shard_locks.rs`: `is_locked`.
 /// - `locking/log_retirement.rs`: `shrink_log`, `shrink_logs_now`.
@@ -70,8 +75,8 @@ pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
 /// - `copying/image.rs`: `image`.
 /// - `copying/area.rs`: `free_dead_copy`.
 /// - `checkpoints/checkpoint.rs`: `checkpoint`.
-/// - `checkpoints/durability.rs`: `durability`, `begin_journal`, `set_durability`, `make_durable`,
-///   `first_difference`, `journal`.
+/// - `checkpoints/durability.rs`: `durability`, `begin_journal`, `set_durability`, `end_journal`,
+///   `make_durable`, `first_difference`, `journal`.
 /// - `inspection/check.rs`: `check`.
 /// - `inspection/statistics.rs`: `statistics`, `used_bytes`, `members`, `held_locks`.
 /// - `inspection/users.rs`: `users`.
@@ -84,6 +89,7 @@ pub struct Segment {
     /// Recovers from the death of a process table entry's earlier owner, before this process uses
     /// the entry (L4).
     pub(super) recover_slot: RecoverSlot,
+    pub(crate) start_syncer: StartSyncer,
     pub(super) suspicions: Vec<Suspicion>,
     /// For each shard, this process's progress in growing the hint table: the number of bytes
     /// copied in the lower half, and the logarithm of the table's length in the upper half.
@@ -119,6 +125,8 @@ pub struct Segment {
     pub(crate) is_alone: bool,
     /// The disk on which the journal is kept.
     disk: Box<dyn Disk>,
+    /// The sign of life of this process's thread that syncs the journal.
+    pub(crate) syncer: Arc<AtomicU64>,
 }
 
 impl Segment {
@@ -128,6 +136,7 @@ impl Segment {
         hash_key: [u64; 2],
         boot: u64,
         recover_slot: RecoverSlot,
+        start_syncer: StartSyncer,
     ) -> Segment {
         let shards = 0..mapping.layout().shards;
         let hints_copied = shards.clone().map(|_| AtomicU64::new(0)).collect();
@@ -144,6 +153,7 @@ impl Segment {
             patience: AtomicU64::new(PATIENCE.as_millis() as u64),
             hook: None,
             recover_slot,
+            start_syncer,
             suspicions,
             place_checked: AtomicU64::new(0),
             writer_probed: AtomicU64::new(0),
@@ -158,6 +168,7 @@ impl Segment {
             copying_as: AtomicU32::new(0),
             is_alone: false,
             disk: Box::new(LocalDisk),
+            syncer: Arc::default(),
         }
     }
 

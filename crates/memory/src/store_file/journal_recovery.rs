@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::heap::step;
 use crate::journal::waiting;
 use crate::mapped::disk::Disk;
-use crate::mapped::layout::{EXTENT, PAGE, control, header, redo, shard};
+use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, descriptor, header, redo, shard};
 use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform;
@@ -40,9 +40,13 @@ impl Segment {
     pub fn recover_from(
         path: &Path,
         folder: &Path,
-        durability: Durability,
+        durability: Option<Durability>,
         disk: &dyn Disk,
     ) -> Result<Option<Recovered>, Error> {
+        let folder = &std::path::absolute(folder).map_err(|source| Error::Journal {
+            folder: folder.into(),
+            source,
+        })?;
         let Some(checkpoint) = replay::find_checkpoint(disk, folder)? else {
             return Ok(None);
         };
@@ -73,9 +77,14 @@ impl Segment {
         let mut store = NewStore::new(&file, &mapping);
         let replayed = replay::replay(disk, folder, &checkpoint, &mut store)?;
         for extent in 0..mapping.load(control::HEAP_HIGH).min(layout.extents) {
-            if mapping.load(layout.reserved_map + extent / 64 * 8) >> (extent % 64) & 1 == 1 {
-                let backed = store.back(layout.heap + extent * EXTENT, EXTENT);
-                backed.map_err(fail("allocating memory for"))?;
+            // A retired extent can be recalled, so it needs memory as well.
+            let bit = |map: u64| mapping.load(map + extent / 64 * 8) >> (extent % 64) & 1 == 1;
+            if bit(layout.reserved_map) || bit(layout.retired_map) {
+                let descriptors = layout.descriptor(extent * EXTENT_PAGES);
+                store
+                    .back(layout.heap + extent * EXTENT, EXTENT)
+                    .and_then(|()| store.back(descriptors, EXTENT_PAGES * descriptor::STRIDE))
+                    .map_err(fail("allocating memory for"))?;
             }
         }
         let ring = RING.min(layout.redo_capacity);
@@ -91,12 +100,13 @@ impl Segment {
         let made = opening::with_suffix(&path, ".recovering");
         let _ = std::fs::remove_file(&made);
         platform::link(&file, &made).map_err(fail("creating"))?;
-        let result = finish(&made, &replayed);
+        let result = finish(&made, disk, &replayed);
         let renamed =
             result.and_then(|()| std::fs::hard_link(&made, &path).map_err(fail("creating")));
         let _ = std::fs::remove_file(&made);
         renamed?;
-        let segment = Segment::open(&path, true)?;
+        let mut segment = Segment::open(&path, true)?;
+        segment.set_disk(disk.another_handle());
         Ok(Some(Recovered {
             segment,
             position: replayed.end,
@@ -106,7 +116,7 @@ impl Segment {
 }
 
 /// Sets the words of a recovered store that are not part of a checkpoint.
-fn prepare(mapping: &Mapping, folder: &Path, durability: Durability, replayed: &Replayed) {
+fn prepare(mapping: &Mapping, folder: &Path, durability: Option<Durability>, replayed: &Replayed) {
     use std::os::unix::ffi::OsStrExt;
     let layout = *mapping.layout();
     for index in 0..layout.shards {
@@ -120,18 +130,24 @@ fn prepare(mapping: &Mapping, folder: &Path, durability: Durability, replayed: &
     let name = folder.as_os_str().as_bytes();
     mapping.store(layout.redo + redo::PATH_LENGTH, name.len() as u64);
     mapping.copy_from(layout.redo + redo::PATH, name);
-    // The new file continues the journal with a new segment, so that what follows the last valid
-    // record never follows a valid record again.
-    let start = (replayed.end + 1).next_multiple_of(replayed.segment);
+    let start = replayed.start;
+    // The store keeps its mode, which is a part of the checkpoint and of the records.
+    let mode = match durability {
+        None | Some(Durability::None) => mapping.load(control::JOURNALED).max(1),
+        Some(durability) => durability as u64,
+    };
     for (word, value) in [
         (control::WRITING, 1),
-        (control::REDO_EPOCH, replayed.epoch + 1),
+        (control::GENERATION_BASE, replayed.epoch << 10),
+        (control::RETIRED_OWNER, 0),
+        (control::REDO_EPOCH, replayed.epoch),
         (control::REDO_SEGMENT, replayed.segment),
         (control::REDO_BEFORE, replayed.end),
+        (control::REDO_BEGIN, start),
         (control::REDO_HEAD, start),
         (control::REDO_WRITTEN, start),
         (control::REDO_DURABLE, start),
-        (control::JOURNALED, durability as u64),
+        (control::JOURNALED, mode),
     ] {
         mapping.store(word, value);
     }
@@ -139,8 +155,9 @@ fn prepare(mapping: &Mapping, folder: &Path, durability: Durability, replayed: &
 
 /// Returns the runs of transactions that did not commit to the heap, and completes the returns that
 /// were interrupted.
-fn finish(path: &Path, replayed: &Replayed) -> Result<(), Error> {
-    let segment = Segment::open(path, true)?;
+fn finish(path: &Path, disk: &dyn Disk, replayed: &Replayed) -> Result<(), Error> {
+    let mut segment = Segment::open(path, true)?;
+    segment.set_disk(disk.another_handle());
     crate::segment::place::prepare_to_write(&segment)?;
     for &(index, page) in &replayed.unclaimed {
         if index < segment.shards() {

@@ -20,7 +20,7 @@ use crate::processes::process::{Process, SPARE_SLOTS};
 use crate::processes::user_marks;
 use crate::segment::Segment;
 use crate::segment::settings::Setting;
-use crate::store_file::{header_page, recovery};
+use crate::store_file::{header_page, recovery, syncer};
 
 /// The default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;
@@ -350,7 +350,14 @@ fn open_as(path: &Path, write: bool, visibility: Visibility) -> Result<Segment, 
     user_marks::mark(&file, mine).map_err(fail("locking"))?;
     let process = Process::new(&path, status.id, mine, namespace)?;
     let mapping = Mapping::new(map, layout, write);
-    let mut segment = Segment::new(mapping, process, hash_key, boot, recovery::recover_slot);
+    let mut segment = Segment::new(
+        mapping,
+        process,
+        hash_key,
+        boot,
+        recovery::recover_slot,
+        syncer::start,
+    );
     segment.is_alone = visibility == Visibility::Private;
     Ok(segment)
 }

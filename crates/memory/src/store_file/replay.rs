@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::checkpoints::checkpoint::{PART_WORDS, part_checksum};
 use crate::error::Error;
-use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES, SEGMENT_MAX};
+use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES, NOTHING, SEGMENT_MAX};
 use crate::mapped::disk::{Disk, DiskFile};
 use crate::mapped::layout::{EXTENT, PAGE};
 use crate::mapped::mapping::Mapping;
@@ -31,7 +31,11 @@ pub struct Cut {
 pub(crate) struct Replayed {
     /// The position at which the valid records end.
     pub(crate) end: u64,
+    /// The epoch with which a new store file continues the journal.
     pub(crate) epoch: u64,
+    /// The position at which that epoch begins: a new segment, so that what follows the last valid
+    /// record never follows a valid record again.
+    pub(crate) start: u64,
     /// The length of the records in each segment.
     pub(crate) segment: u64,
     /// The runs that were granted to transactions that have no record: shards and first pages.
@@ -93,6 +97,9 @@ pub(crate) struct FoundCheckpoint {
     pub(crate) page: Vec<u8>,
     /// The position at which the store is consistent.
     end: u64,
+    /// The start of the newest checkpoint and the reason why it cannot be read, if that is another
+    /// one.
+    newer: Option<(u64, String)>,
 }
 
 /// Finds the newest complete checkpoint in a folder. Returns `None` if there is none.
@@ -111,19 +118,22 @@ pub(crate) fn find_checkpoint(
         .filter_map(|name| folder::position_in(name, ".checkpoint"))
         .collect();
     starts.sort_unstable();
-    let mut reason = None;
+    let mut newest: Option<(u64, io::Error)> = None;
     for &start in starts.iter().rev() {
         let path = folder::checkpoint_path(folder, start);
         match read_checkpoint(disk, &path, None) {
-            Ok(found) => return Ok(Some(found)),
+            Ok(mut found) => {
+                found.newer = newest.map(|(start, error)| (start, error.to_string()));
+                return Ok(Some(found));
+            }
             Err(error) => {
                 let error = io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-                reason = reason.or(Some(error));
+                newest = newest.or(Some((start, error)));
             }
         }
     }
-    match reason {
-        Some(source) => Err(fail(source)),
+    match newest {
+        Some((_, source)) => Err(fail(source)),
         None => Ok(None),
     }
 }
@@ -163,6 +173,7 @@ pub(crate) fn read_checkpoint(
                 header,
                 page,
                 end: from,
+                newer: None,
             });
         }
         if from == 0 && page.is_none() {
@@ -238,13 +249,21 @@ pub(crate) fn replay(
             records.at, checkpoint.end
         ))));
     }
+    // A checkpoint gets its name once all records before its start are durable.
+    if let Some((start, reason)) = &checkpoint.newer
+        && records.at < *start
+    {
+        return Err(fail(invalid(reason.clone())));
+    }
+    let (epoch, start) = records.continuation().map_err(fail)?;
     let unclaimed = unclaimed
         .into_iter()
         .flat_map(|(shard, pages)| pages.into_iter().map(move |page| (shard, page)))
         .collect();
     Ok(Replayed {
         end: records.at,
-        epoch: records.epoch,
+        epoch,
+        start,
         segment: records.segment,
         unclaimed,
         cut: records.cut,
@@ -453,30 +472,70 @@ impl<'a> Records<'a> {
         Ok(Some((header, file)))
     }
 
+    /// Returns the starts of all segments in the folder that do not end before a position, in
+    /// ascending order.
+    fn segments_from(&self, position: u64) -> io::Result<Vec<u64>> {
+        let names = self.disk.list(self.folder)?;
+        let mut starts: Vec<u64> = names
+            .iter()
+            .filter_map(|name| folder::position_in(name, ".segment"))
+            .filter(|start| start.saturating_add(self.segment) > position)
+            .collect();
+        starts.sort_unstable();
+        Ok(starts)
+    }
+
     /// Continues with the segment that begins the next epoch, if its header says that the records
     /// before it end at the current position.
     fn next_epoch(&mut self) -> io::Result<bool> {
-        let start = self.at.next_multiple_of(self.segment);
-        match self.segment(start)? {
-            Some((header, file)) if header.epoch > self.epoch => {
-                if header.previous_end != self.at {
-                    return Err(invalid(format!(
-                        "expected records up to {}, found them up to {} only, in {}",
-                        header.previous_end,
-                        self.at,
-                        folder::segment_path(self.folder, self.at, self.segment).display()
-                    )));
-                }
-                self.epoch = header.epoch;
-                self.at = start;
-                self.durable = self.durable.max(header.durable);
-                self.open = Some((start, file));
-                self.ahead.clear();
-                self.ahead_at = start;
-                Ok(true)
+        for start in self.segments_from(self.at)? {
+            let Some((header, file)) = self.segment(start)? else {
+                continue;
+            };
+            // An epoch that continues nothing was begun after a failure, and its checkpoint was
+            // never completed.
+            if header.epoch <= self.epoch || header.previous_end == NOTHING {
+                continue;
             }
-            _ => Ok(false),
+            if header.previous_end != self.at {
+                let path = folder::segment_path(self.folder, self.at, self.segment);
+                return Err(invalid(format!(
+                    "{} is damaged at offset {}: expected records up to position {}, found them up \
+                     to position {} only",
+                    path.display(),
+                    HEADER_BYTES + self.at % self.segment,
+                    header.previous_end,
+                    self.at,
+                )));
+            }
+            self.epoch = header.epoch;
+            self.at = start;
+            self.durable = self.durable.max(header.durable);
+            self.open = Some((start, file));
+            self.ahead.clear();
+            self.ahead_at = start;
+            return Ok(true);
         }
+        Ok(false)
+    }
+
+    /// Makes all records that were read durable, and returns the epoch and the position with which a
+    /// new store file continues the journal. No file in the folder has either.
+    fn continuation(&mut self) -> io::Result<(u64, u64)> {
+        // The header of the next epoch declares that the records are on disk. The files before the
+        // last one were synced before it got its name.
+        if let Some((_, file)) = &self.open {
+            file.sync()?;
+        }
+        self.disk.sync_directory(self.folder)?;
+        let (mut epoch, mut last) = (self.epoch, self.at);
+        for start in self.segments_from(self.at)? {
+            if let Some((header, _)) = self.segment(start)? {
+                epoch = epoch.max(header.epoch);
+                last = last.max(start);
+            }
+        }
+        Ok((epoch + 1, (last + 1).next_multiple_of(self.segment)))
     }
 
     /// Distinguishes the journal's end from damage: later records must not say that records at this
@@ -505,14 +564,22 @@ impl<'a> Records<'a> {
     /// position, and the position after the last byte that is not zero.
     fn later_claims(&mut self) -> io::Result<(u64, u64)> {
         let (mut durable, mut last) = (self.durable, self.at);
-        let mut start = self.at / self.segment * self.segment;
-        loop {
+        let mut expected = self.at / self.segment * self.segment;
+        for start in self.segments_from(self.at)? {
             let Some((header, file)) = self.segment(start)? else {
-                break;
+                continue;
             };
             if header.epoch != self.epoch {
-                break;
+                continue;
             }
+            if start != expected {
+                let path = folder::segment_path(self.folder, expected, self.segment);
+                return Err(invalid(format!(
+                    "{} is missing, but a later segment exists",
+                    path.display()
+                )));
+            }
+            expected += self.segment;
             durable = durable.max(header.durable);
             let from = self.at.max(start);
             let mut bytes = vec![0; (start + self.segment - from) as usize];
@@ -522,7 +589,6 @@ impl<'a> Records<'a> {
                 last = from + used as u64 + 1;
             }
             durable = durable.max(self.claims_in(&bytes, from));
-            start += self.segment;
         }
         Ok((durable, last))
     }

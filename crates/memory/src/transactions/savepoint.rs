@@ -90,7 +90,8 @@ impl Transaction<'_> {
     /// Fails if memory cannot be returned because the heap stays locked for longer than the
     /// timeout. The transaction must then not be committed.
     pub fn roll_back_to(&mut self, savepoint: &LogSavepoint) -> Result<(), Error> {
-        self.note_undone(savepoint.fills, savepoint.granted, &savepoint.tails);
+        // Memory that was filled since the savepoint may belong to another shard soon.
+        self.fills.truncate(savepoint.fills);
         self.put_back_kept(savepoint.kept);
         let segment = self.segment;
         for (index, &tail) in self.shards().iter().zip(&savepoint.tails) {

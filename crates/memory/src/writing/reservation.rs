@@ -176,6 +176,11 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
         Shortage::Log(..) => Err(Error::OutOfMemory),
         Shortage::Journal(needed) => waiting::until_space(segment, needed),
     };
+    let made = match made {
+        // A heap step found no space for its record.
+        Err(Error::JournalFull) => waiting::until_space(segment, 0),
+        made => made,
+    };
     let run = match used.shortage {
         Shortage::Pages(pages) => pages.saturating_mul(PAGE),
         // Evicting data does not create space in a log.

@@ -1,5 +1,13 @@
-//! Tests the journal: a store that is recovered from it equals the store that survived (J3).
+//! Tests the journal: a store that is recovered from it equals the store that survived (J3), after
+//! deaths, power cuts and errors of the disk.
 
+mod damage;
 mod deaths;
 mod equality;
+mod errors;
+mod history;
+mod moments;
+mod opening;
+mod power;
+mod recording_disk;
 mod store;

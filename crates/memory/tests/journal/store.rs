@@ -16,7 +16,7 @@ pub(crate) const ROOTS: usize = 24;
 const ARENA: usize = 100;
 pub(crate) const SHARDS: usize = 4;
 /// A small ring and small files, so that the tests use many of them.
-const OPTIONS: JournalOptions = JournalOptions {
+pub(crate) const OPTIONS: JournalOptions = JournalOptions {
     ring: Some(1 << 20),
     segment: Some(256 << 10),
 };
@@ -51,7 +51,9 @@ pub(crate) fn recover(
 ) -> Result<Recovered, Error> {
     let path = directory.join("recovered");
     let _ = std::fs::remove_file(&path);
-    Segment::recover_from(&path, folder, Durability::EverySecond, disk)
+    // The tests go on with both stores, which the lock would not allow.
+    let _ = std::fs::remove_file(folder.join("undercroft.lock"));
+    Segment::recover_from(&path, folder, Some(Durability::EverySecond), disk)
         .map(|recovered| recovered.expect("a checkpoint"))
 }
 

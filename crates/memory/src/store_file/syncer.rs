@@ -1,0 +1,108 @@
+//! The thread of a process that syncs the journal once a second and begins checkpoints (J4).
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::journal::{keeping, writer};
+use crate::mapped::layout::control;
+use crate::mapped::platform::{self, coarse_milliseconds};
+use crate::segment::{Segment, place};
+
+/// The interval between two syncs.
+const INTERVAL: Duration = Duration::from_millis(990);
+/// The number of intervals without a change after which the thread ends.
+const IDLE_INTERVALS: u32 = 10;
+/// The number of milliseconds for which the sync of another process counts as recent.
+const RECENT: u64 = 800;
+/// A checkpoint begins once the journal has grown by this many bytes beyond the last checkpoint, and
+/// by the last checkpoint's own size.
+const GROWTH_MIN: u64 = 64 << 20;
+
+/// Starts the thread, which has its own handle of the store, so that the program may close its own.
+pub(crate) fn start(segment: &Segment) -> io::Result<()> {
+    let path: PathBuf = segment.path().into();
+    let (sign, owner) = (Arc::clone(&segment.syncer), segment.process.owner().bits());
+    let spawn = || {
+        let thread = std::thread::Builder::new().name("undercroft-sync".into());
+        thread.spawn(move || {
+            // An error of the disk is recorded in the store. Any other error ends the thread, and
+            // the next change starts another one.
+            let _ = run(path, &sign, owner);
+            sign.store(0, Ordering::Release);
+        })
+    };
+    platform::with_signals_blocked(spawn).map(drop)
+}
+
+fn run(path: PathBuf, sign: &AtomicU64, owner: u32) -> Result<(), Error> {
+    let segment = Segment::open(&path, true)?;
+    place::prepare_to_write(&segment)?;
+    let mut idle = 0;
+    while segment.mapping.is_journaled() && !segment.removed() {
+        sign.store(
+            keeping::beat(owner, coarse_milliseconds()),
+            Ordering::Release,
+        );
+        match needs_sync(&segment) {
+            true => idle = 0,
+            false => idle += 1,
+        }
+        if idle == 0 && is_due(&segment) {
+            // A failure is recorded in the store.
+            let _ = writer::write_out(&segment, true);
+            begin_checkpoint(&segment, &path);
+        }
+        if idle > IDLE_INTERVALS {
+            sign.store(0, Ordering::Release);
+            fence(Ordering::SeqCst);
+            if !needs_sync(&segment) {
+                return Ok(());
+            }
+            idle = 0;
+            continue;
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    Ok(())
+}
+
+/// Returns whether no process has begun a sync recently, and records that this one does.
+fn is_due(segment: &Segment) -> bool {
+    let last = segment.mapping.word(control::REDO_SYNCER);
+    let (seen, now) = (last.load(Ordering::Relaxed), coarse_milliseconds());
+    // A later time is from another boot.
+    let is_recent = seen <= now && now - seen < RECENT;
+    !is_recent
+        && last
+            .compare_exchange(seen, now, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+}
+
+fn needs_sync(segment: &Segment) -> bool {
+    let mapping = &segment.mapping;
+    let head = mapping.word(control::REDO_HEAD).load(Ordering::Acquire);
+    head != mapping.load(control::REDO_DURABLE)
+}
+
+/// Begins a checkpoint if the journal has grown enough since the last one. A thread of its own writes
+/// it, because it may take long.
+fn begin_checkpoint(segment: &Segment, path: &std::path::Path) {
+    let mapping = &segment.mapping;
+    let grown = mapping
+        .load(control::REDO_HEAD)
+        .saturating_sub(mapping.load(control::CHECKPOINT_AT));
+    let is_due = grown >= GROWTH_MIN.max(mapping.load(control::CHECKPOINT_BYTES));
+    let is_writing = mapping.load(control::CHECKPOINT_OWNER) != 0;
+    let is_first = mapping.load(control::CHECKPOINT_TIME) == 0;
+    if !(is_due || is_first && !is_writing) {
+        return;
+    }
+    let path = path.to_owned();
+    let thread = std::thread::Builder::new().name("undercroft-checkpoint".into());
+    // On failure, the next interval tries again. If a process is writing one, this one ends at once.
+    let _ = thread.spawn(move || Segment::open(&path, true)?.checkpoint());
+}
