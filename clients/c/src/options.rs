@@ -73,6 +73,7 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
             },
             policy,
             strict: options.strict != 0,
+            ..Terms::default()
         },
         patience: given(options.timeout_ms).map(Duration::from_millis),
         database: options.database as usize,

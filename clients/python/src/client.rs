@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use undercroft_commands::session::Session;
-use undercroft_embedded::{OnRemoved, OpenStore, Place};
+use undercroft_embedded::{OnRemoved, OpenStore, Place, durability_from_name};
 use undercroft_engine::eviction::EvictionPolicy;
 use undercroft_engine::{DATABASES, PatienceLimited, Terms};
 
@@ -495,7 +495,7 @@ fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, strict=false, on_removed="reopen", timeout=None, client_name=None, like_redis_py=false))]
+    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, strict=false, on_removed="reopen", durability=None, journal=None, timeout=None, client_name=None, like_redis_py=false))]
     #[expect(
         clippy::too_many_arguments,
         reason = "the parameters mirror the Python signature"
@@ -512,6 +512,8 @@ impl Client {
         maxmemory_policy: Option<&str>,
         strict: bool,
         on_removed: &str,
+        durability: Option<&str>,
+        journal: Option<PathBuf>,
         timeout: Option<f64>,
         client_name: Option<&str>,
         like_redis_py: bool,
@@ -534,6 +536,11 @@ impl Client {
             capacity,
             max_memory: maxmemory,
             policy: maxmemory_policy.map(eviction_policy).transpose()?,
+            durability: durability
+                .map(durability_from_name)
+                .transpose()
+                .map_err(|error| error::raise_opening(raises, &error))?,
+            journal,
             strict,
         };
         let codec = Codec::new(encoding, encoding_errors, decode_responses, raises)?;

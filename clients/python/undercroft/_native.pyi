@@ -1,5 +1,6 @@
 """Type annotations for the native extension module."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, final
@@ -327,6 +328,8 @@ class Client:
         maxmemory_policy: str | None = None,
         strict: bool = False,
         on_removed: str = "reopen",
+        durability: str | None = None,
+        journal: str | os.PathLike[str] | None = None,
         timeout: float | None = None,
         client_name: str | None = None,
         like_redis_py: bool = False,

@@ -26,6 +26,8 @@ EMBEDDED_OPTIONS = frozenset(
         "maxmemory_policy",
         "strict",
         "on_removed",
+        "durability",
+        "journal",
         "timeout",
     }
 )

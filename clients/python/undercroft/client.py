@@ -90,6 +90,12 @@ class EmbeddedRedis(  # type: ignore[misc]
     client that has begun a transaction, watches keys or is subscribed stays with its old store.
     With ``on_removed="error"`` the client raises ``redis.exceptions.ConnectionError`` instead.
 
+    ``durability="everysec"`` keeps a journal on the disk, so that changes survive a power cut a second
+    later; with ``"always"``, each call returns once its changes are on the disk. The journal is in
+    the folder ``journal``, by default next to the store's file, or in ``~/.local/state/undercroft``
+    for a named store. If the store's file is gone after a restart of the machine, it is recovered
+    from there. A store that already has a journal keeps its own mode.
+
     ``timeout`` is the number of seconds to wait for another process that holds a lock without
     making progress, before ``redis.exceptions.TimeoutError`` is raised (default: 5).
     ``client_name`` is the reply to CLIENT GETNAME. redis-py's other connection options
@@ -119,6 +125,8 @@ class EmbeddedRedis(  # type: ignore[misc]
         maxmemory_policy: str | None = None,
         strict: bool = False,
         on_removed: str = "reopen",
+        durability: str | None = None,
+        journal: str | os.PathLike[str] | None = None,
         timeout: float | None = None,
         client_name: str | None = None,
         **options: Any,
@@ -139,6 +147,8 @@ class EmbeddedRedis(  # type: ignore[misc]
                 "maxmemory_policy": maxmemory_policy,
                 "strict": strict,
                 "on_removed": on_removed,
+                "durability": durability,
+                "journal": journal,
                 "timeout": timeout,
                 "client_name": client_name,
             },

@@ -115,6 +115,8 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
         maxmemory_policy: str | None = None,
         strict: bool = False,
         on_removed: str = "reopen",
+        durability: str | None = None,
+        journal: str | os.PathLike[str] | None = None,
         timeout: float | None = None,
         client_name: str | None = None,
     ) -> Self:
@@ -131,6 +133,8 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
                 "maxmemory_policy": maxmemory_policy,
                 "strict": strict,
                 "on_removed": on_removed,
+                "durability": durability,
+                "journal": journal,
                 "timeout": timeout,
                 "client_name": client_name,
             },

@@ -134,6 +134,16 @@ Examples:
   undercroft sync /var/lib/app/store
   undercroft sync ./store && cp --sparse=always ./store backup")]
     Sync(OfStore),
+    /// Write the entire store to its journal's folder
+    #[command(after_help = "\
+Writes a checkpoint, from which recovery starts, and removes the files that it replaces. Other processes read and write \
+in the meantime. A store with a journal writes checkpoints by itself when the journal has grown enough. After an error \
+of the disk, a checkpoint is what makes new changes durable again.
+
+Examples:
+  undercroft checkpoint cache")]
+    Checkpoint(OfStore),
+    Durability(SetDurability),
     Export(Export),
     Import(Import),
     /// List your stores in shared memory
@@ -365,6 +375,32 @@ pub(crate) struct Exec {
 pub(crate) struct OfStore {
     #[command(flatten)]
     pub(crate) store: StoreArgument,
+}
+
+/// Choose when a store's changes become durable
+#[derive(Debug, Args)]
+#[command(after_help = "\
+none: changes survive the death of any process, but not a restart of the machine. everysec: changes also survive a \
+power cut a second later. always: every call returns once its changes are on the disk.
+
+A store without a journal begins one: in its folder, PATH.journal next to the store's file, or \
+~/.local/state/undercroft/NAME.journal for a store in shared memory. The mode applies to all processes that use the \
+store. When the store's file is gone after a restart of the machine, the next process that opens the store recovers it.
+
+Examples:
+  undercroft durability cache everysec
+  undercroft durability /var/lib/app/store always
+  undercroft durability cache everysec --journal /var/lib/app/cache.journal")]
+pub(crate) struct SetDurability {
+    /// The store: NAME, undercroft://NAME, undercroft:///PATH, or a path with a '/'
+    #[arg(value_name = "STORE")]
+    pub(crate) store: String,
+    /// none, everysec or always
+    #[arg(value_name = "MODE")]
+    pub(crate) mode: String,
+    /// Folder of a new journal
+    #[arg(long, value_name = "PATH")]
+    pub(crate) journal: Option<PathBuf>,
 }
 
 /// The store to describe, and the output format.

@@ -79,6 +79,8 @@ pub fn run(words: &[OsString]) -> u8 {
         Subcommand::Check(arguments) => subcommands::check::run(&arguments),
         Subcommand::Recover(arguments) => subcommands::recover::run(&arguments),
         Subcommand::Sync(arguments) => subcommands::sync::run(&arguments),
+        Subcommand::Checkpoint(arguments) => subcommands::durability::checkpoint(&arguments),
+        Subcommand::Durability(arguments) => subcommands::durability::set(&arguments),
         Subcommand::Export(arguments) => subcommands::export::run(&arguments),
         Subcommand::Import(arguments) => subcommands::import::run(&arguments),
         Subcommand::List => subcommands::stores::list(),

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use undercroft_engine::{Options, Store, StoreName, Terms};
+use undercroft_engine::{Options, Store, StoreName, Terms, journal_folder};
 
 use crate::failure::Failure;
+use crate::out::tell;
+use crate::size::counted;
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +34,52 @@ pub(crate) fn parse(name: &str) -> Result<StoreName, Failure> {
     StoreName::parse(&full_name(name)).map_err(Failure::usage)
 }
 
-/// Opens an existing store.
+/// Returns the folder of the journal from which a store can be recovered, if there is one.
+pub(crate) fn journal_of(found: &StoreName) -> Option<PathBuf> {
+    let path = std::path::absolute(&found.path).ok()?;
+    journal_folder(&path).filter(|folder| folder.is_dir())
+}
+
+/// Tells the user that a store was recovered from its journal.
+fn tell_recovery(store: &Store) {
+    let Some(recovery) = store.recovery() else {
+        return;
+    };
+    let cut = match recovery.cut {
+        None => String::new(),
+        Some(cut) => format!(
+            "; the last {} after position {} were not written completely and are left out",
+            counted(cut.bytes, "byte"),
+            cut.at
+        ),
+    };
+    tell(format_args!(
+        "recovered {} from its journal in {:.1} s, up to position {}{cut}\n",
+        store.path().display(),
+        recovery.took.as_secs_f64(),
+        recovery.position,
+    ));
+}
+
+/// Opens an existing store. Recovers it from its journal if its file is gone or was not synced
+/// before the machine stopped.
 pub(crate) fn open(name: &str, access: Access) -> Result<Store, Failure> {
     let found = parse(name)?;
+    if access != Access::Unclean
+        && let Some(folder) = journal_of(&found)
+    {
+        let is_usable = match Store::open(&found.path, false) {
+            Ok(_) => true,
+            Err(error) => !error.is_unclean() && found.path.symlink_metadata().is_ok(),
+        };
+        if !is_usable {
+            found.prepare()?;
+            let store = Store::open_or_recover(&found.path, &folder)?;
+            tell_recovery(&store);
+            store.tell_when_lost();
+            return Ok(store);
+        }
+    }
     must_be_there(name, &found)?;
     let store = match access {
         Access::Read => Store::open(&found.path, false)?,
@@ -55,6 +100,7 @@ pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store,
         ..Options::default()
     };
     let store = Store::open_or_create(&found.path, &options)?;
+    tell_recovery(&store);
     store.agrees_with(&Terms {
         capacity,
         ..Terms::default()

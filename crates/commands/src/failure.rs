@@ -72,6 +72,7 @@ impl From<Error> for Failure {
             Error::Overflow => CommandError::OVERFLOW,
             Error::MaxMemory => CommandError::OUT_OF_MEMORY,
             error if error.is_out_of_memory() => CommandError::new(format!("OOM {error}")),
+            error if error.is_not_durable() => CommandError::new(format!("MISCONF {error}")),
             error if error.is_read_only() => CommandError::new(format!("READONLY {error}")),
             error => CommandError::new(format!("ERR {error}")),
         })

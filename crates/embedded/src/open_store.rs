@@ -21,11 +21,20 @@ pub struct OpenStore {
     embedding: Embedding,
 }
 
+/// How long closing a store waits for its journal.
+const CLOSING: Duration = Duration::from_secs(1);
+
 impl Drop for OpenStore {
     fn drop(&mut self) {
         // This is the last opportunity to complete work that calls have postponed.
-        let _limited = limit_patience(Duration::ZERO);
-        self.store.settle_waits();
+        {
+            let _limited = limit_patience(Duration::ZERO);
+            self.store.settle_waits();
+        }
+        // No later thread of this process may sync the journal. The changes stay in the store file
+        // in any case, so an error is ignored.
+        let _limited = limit_patience(CLOSING);
+        let _ = self.store.make_durable();
     }
 }
 

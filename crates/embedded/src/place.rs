@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use undercroft_commands::session::Session;
 use undercroft_commands::table::{Flag, find};
-use undercroft_engine::{Error, ForkMutex, Options, Store, StoreName, Terms, WaitHook};
+use undercroft_engine::{Durability, Error, ForkMutex, Options, Store, StoreName, Terms, WaitHook};
 
 use crate::open_store::OpenStore;
 
@@ -62,20 +62,28 @@ pub struct Place {
 
 impl Place {
     /// Parses the name of a store with [`StoreName::parse`]. A relative path is relative to the
-    /// current directory of the process. A URL can end with `?on_removed=error`, which selects
-    /// [`OnRemoved::Error`].
+    /// current directory of the process. A URL can end with options, such as
+    /// `?durability=everysec&on_removed=error`: `on_removed` selects an [`OnRemoved`], `durability`
+    /// a [`Durability`], and `journal` the folder of the journal.
     ///
     /// # Errors
     /// If the name is invalid, the error describes valid names.
     pub fn new(name: &str, terms: Terms) -> Result<Place, Error> {
-        let option = match name.starts_with("undercroft://") {
-            true => name.split_once("?on_removed="),
-            false => None,
+        let (name, options) = match name.starts_with("undercroft://") {
+            true => name.split_once('?').unwrap_or((name, "")),
+            false => (name, ""),
         };
-        let (name, on_removed) = match option {
-            Some((name, choice)) => (name, OnRemoved::from_name(choice)?),
-            None => (name, OnRemoved::default()),
-        };
+        let (mut terms, mut on_removed) = (terms, OnRemoved::default());
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
+                Some(("on_removed", choice)) => on_removed = OnRemoved::from_name(choice)?,
+                Some(("durability", mode)) => terms.durability = Some(durability_from_name(mode)?),
+                Some(("journal", folder)) if !folder.is_empty() => {
+                    terms.journal = Some(folder.into());
+                }
+                _ => return Err(unknown_option(option)),
+            }
+        }
         let mut name = StoreName::parse(name)?;
         if let Ok(path) = std::path::absolute(&name.path) {
             name.path = path;
@@ -187,6 +195,28 @@ impl Place {
         // first.
         Ok(keep(path, &opened).unwrap_or(opened))
     }
+}
+
+/// Returns the durability mode with a name.
+///
+/// # Errors
+/// Fails if the name is neither `none`, `everysec` nor `always`.
+pub fn durability_from_name(name: &str) -> Result<Durability, Error> {
+    Durability::from_name(name).ok_or_else(|| {
+        Error::Name(
+            format!("expected 'none', 'everysec' or 'always' as durability, got {name:?}").into(),
+        )
+    })
+}
+
+fn unknown_option(option: &str) -> Error {
+    Error::Name(
+        format!(
+            "expected the options on_removed, durability or journal in the store's URL, got \
+             {option:?}"
+        )
+        .into(),
+    )
 }
 
 fn inode(path: &Path) -> Option<Inode> {

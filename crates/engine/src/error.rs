@@ -81,6 +81,17 @@ impl Error {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::Unclean { .. }))
     }
 
+    /// Whether the journal cannot be written, so that changes are refused or are not durable.
+    pub fn is_not_durable(&self) -> bool {
+        let fails = |error: &memory::Error| {
+            matches!(
+                error,
+                memory::Error::Journal { .. } | memory::Error::JournalFull
+            )
+        };
+        matches!(self, Error::Memory(error) if fails(error))
+    }
+
     /// Whether the operation had to write to a store that is mapped read-only.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::ReadOnly))

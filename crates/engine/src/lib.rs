@@ -57,7 +57,7 @@ pub use handle::clock::Frozen;
 pub use handle::reader::Reader;
 pub use handle::store::Store;
 pub use random::{Random, chance};
-pub use store::name::{StoreName, list_stores};
+pub use store::name::{StoreName, journal_folder, list_stores};
 pub use store::terms::Terms;
 pub use store::upkeep::{Pace, Upkept};
 pub use structures::entry::Entry;
@@ -75,10 +75,11 @@ pub use types::value_type::{Encoding, ValueType};
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    ForkGuard, ForkMutex, HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited,
-    Pinned, PinnedBlock, Removing, Report, Scratch, ShardSet, Staged, Statistics, SuspendedBlock,
-    ThreadCached, User, View, WaitHook, coarse_milliseconds, defer_signals, is_patience_limited,
-    limit_patience, remove_sockets, removing, thread_time, unlimited_patience,
+    Cut, Durability, ForkGuard, ForkMutex, HeldLock, Holder, JournalState, LockName, Member,
+    Offset, Options, PatienceLimited, Pinned, PinnedBlock, Recovery, Removing, Report, Scratch,
+    ShardSet, Staged, Statistics, SuspendedBlock, ThreadCached, User, View, WaitHook,
+    coarse_milliseconds, defer_signals, is_patience_limited, limit_patience, remove_journal,
+    remove_sockets, removing, thread_time, unlimited_patience,
 };
 
 /// Bounded message queues between processes, used through `Store::send` and `Store::receive`.

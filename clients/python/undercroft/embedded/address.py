@@ -48,6 +48,8 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
     "maxmemory_policy": str,
     "strict": _truth,
     "on_removed": str,
+    "durability": str,
+    "journal": str,
     "timeout": float,
     "client_name": str,
 }

@@ -22,7 +22,16 @@ from undercroft.embedded.options import without_meaning
 from undercroft.green import is_patched, wait
 
 # Options that a connection passes to the store's client.
-_TERMS = ("capacity", "maxmemory", "maxmemory_policy", "strict", "on_removed", "timeout")
+_TERMS = (
+    "capacity",
+    "maxmemory",
+    "maxmemory_policy",
+    "strict",
+    "on_removed",
+    "durability",
+    "journal",
+    "timeout",
+)
 # The maximum number of bytes to receive at a time.
 _READ = 1 << 24
 

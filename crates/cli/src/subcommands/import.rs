@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
 /// later.
 fn open_or_begin(arguments: &Import) -> Result<(Store, Option<Unfinished>), Failure> {
     let name = store::parse(arguments.store.name())?;
-    if name.path.symlink_metadata().is_ok() {
+    if name.path.symlink_metadata().is_ok() || store::journal_of(&name).is_some() {
         return Ok((
             store::open_or_create(arguments.store.name(), arguments.capacity)?,
             None,

@@ -79,6 +79,36 @@ fn sizes(store: &Store) {
     size("  free", statistics.free, "of which in no shard");
     size("logs", statistics.logs, "undo logs");
     size("ring", statistics.ring, "ring of messages");
+    durability(store);
+}
+
+fn durability(store: &Store) {
+    say!("");
+    let Some(journal) = store.journal() else {
+        return line("durability", "none: no journal");
+    };
+    line("durability", journal.durability.name());
+    line("journal", journal.folder.display());
+    line(
+        "durable",
+        format_args!("up to position {}", journal.durable),
+    );
+    size(
+        "  lag",
+        journal.head.saturating_sub(journal.durable),
+        "changes that are not durable yet",
+    );
+    size(
+        "checkpoint",
+        journal.checkpoint_bytes,
+        &match journal.checkpoint_age {
+            Some(age) => format!("completed {} ago", counted(age / 1000, "second")),
+            None => "not complete yet".into(),
+        },
+    );
+    if let Some(error) = journal.error {
+        line("ERROR", error);
+    }
 }
 
 fn age(created: u64) -> String {

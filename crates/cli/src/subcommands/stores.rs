@@ -4,7 +4,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::Path;
 
-use undercroft_engine::{DATABASES, Store, User, list_stores, remove_sockets};
+use undercroft_engine::{DATABASES, Store, User, list_stores, remove_journal, remove_sockets};
 
 use crate::arguments::Remove;
 use crate::failure::{Failure, Outcome, SUCCESS, at};
@@ -92,9 +92,18 @@ fn row(name: &str, path: &Path) -> Row {
 pub(crate) fn remove(arguments: &Remove) -> Outcome {
     let text = store::full_name(&arguments.store);
     let name = store::parse(&text)?;
+    let mut journal = store::journal_of(&name);
+    if let Some(folder) = journal.as_ref().filter(|_| !name.path.exists()) {
+        remove_journal(folder).map_err(at(format_args!("removing {}", folder.display())))?;
+        say!("removed the journal of {text}; its store was gone");
+        return Ok(SUCCESS);
+    }
     let status = store::must_be_there(&text, &name)?;
     let question = match Store::open(&name.path, false) {
-        Ok(store) => in_use(&store.users()?),
+        Ok(store) => {
+            journal = store.journal().map(|journal| journal.folder).or(journal);
+            in_use(&store.users()?)
+        }
         // No process can open a store that was not synced, so it has no users.
         Err(error) if error.is_unclean() => None,
         // Do not remove a file that is a store in name only, unless it is a regular file and the
@@ -106,6 +115,10 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     };
     if let Some(question) = question.filter(|_| !arguments.yes) {
         confirm(&format!("{text} {question}"))?;
+    }
+    // Otherwise the next process that opens the store would recover it.
+    if let Some(folder) = &journal {
+        remove_journal(folder).map_err(at(format_args!("removing {}", folder.display())))?;
     }
     fs::remove_file(&name.path).map_err(at(format_args!("removing {}", name.path.display())))?;
     remove_sockets(&name.path).map_err(at("removing the sockets of subscribers"))?;

@@ -3,6 +3,7 @@
 mod blocking;
 mod copies;
 mod disk;
+mod durability;
 mod interrupted;
 mod output;
 mod scripts;

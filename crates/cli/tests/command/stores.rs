@@ -13,7 +13,18 @@ use crate::support::{Place, command, fail, run, succeed};
 #[test]
 fn help_describes_every_command() {
     let all = [
-        "serve", "exec", "stat", "check", "recover", "export", "import", "list", "rm",
+        "serve",
+        "exec",
+        "stat",
+        "check",
+        "recover",
+        "sync",
+        "checkpoint",
+        "durability",
+        "export",
+        "import",
+        "list",
+        "rm",
     ];
     let help = succeed(&["--help"]);
     for name in all {

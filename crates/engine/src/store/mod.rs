@@ -3,6 +3,7 @@
 //!
 //! - `above`: callbacks through which `transaction` calls modules that it does not depend on.
 //! - `dead_processes`: cleanup of the waits and subscriptions of dead processes.
+//! - `durability`: the journal and the checkpoints of a store.
 //! - `flush`: removing all keys of databases.
 //! - `name`: names of stores, and listing them.
 //! - `open`: opening and creating stores.
@@ -11,6 +12,7 @@
 
 mod above;
 mod dead_processes;
+mod durability;
 mod flush;
 pub(crate) mod name;
 mod open;

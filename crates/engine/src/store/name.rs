@@ -174,6 +174,26 @@ fn directory() -> PathBuf {
     Path::new(SHARED_MEMORY).join(format!("undercroft-{}", user()))
 }
 
+/// Returns the default folder of a store's journal, given the absolute path of the store's file.
+/// Named stores have theirs in the user's state directory, because /dev/shm does not survive a
+/// restart of the machine: `$XDG_STATE_HOME/undercroft/NAME.journal`, or `~/.local/state` instead of
+/// the variable. Other stores have it next to their file, with `.journal` appended to its name.
+/// Returns `None` for a named store if the environment names no home directory.
+pub fn journal_folder(path: &Path) -> Option<PathBuf> {
+    let mut name = path.file_name()?.to_owned();
+    name.push(".journal");
+    if path.parent() != Some(directory().as_path()) {
+        return Some(path.with_file_name(name));
+    }
+    let absolute = |variable: &str| {
+        let value = PathBuf::from(std::env::var_os(variable)?);
+        value.is_absolute().then_some(value)
+    };
+    let state = absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
+    Some(state.join("undercroft").join(name))
+}
+
 /// Returns the names and paths of the user's named stores, sorted by name.
 pub fn list_stores() -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(directory()) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use undercroft_memory::{Options, Segment};
+use undercroft_memory::{Opened, Options, Recovery, Segment};
 
 use crate::error::Error;
 use crate::handle::parts::Parts;
@@ -11,6 +11,7 @@ use crate::messages::publish::Patterns;
 use crate::messages::unsent::Unsent;
 use crate::store::above::ABOVE;
 use crate::store::dead_processes::Round;
+use crate::store::durability::RecoveryPart;
 use crate::store::terms::Terms;
 use crate::transaction::changed::Followed;
 use crate::upkeep::counters::Counters;
@@ -50,13 +51,44 @@ impl Store {
         options: &Options,
         terms: &Terms,
     ) -> Result<Store, Error> {
-        let segment =
-            terms.initially(|initially| Segment::open_or_create(path, options, initially))?;
-        Ok(Store::of(segment))
+        let Some(journal) = terms.journal_terms(path)? else {
+            let segment =
+                terms.initially(|initially| Segment::open_or_create(path, options, initially))?;
+            return Ok(Store::of(segment));
+        };
+        let opened = terms.initially(|initially| {
+            Segment::open_with_journal(path, options, initially, &journal)
+        })?;
+        Ok(Store::recovered(opened))
+    }
+
+    /// Opens the existing store at a path for reading and writing. Recovers it if its file is gone
+    /// or dates from another boot, and `folder` contains its journal.
+    ///
+    /// # Errors
+    /// Fails if the file does not exist and there is no journal.
+    pub fn open_or_recover(path: &Path, folder: &Path) -> Result<Store, Error> {
+        if !folder.is_dir() {
+            return Store::open(path, true);
+        }
+        let terms = Terms {
+            journal: Some(folder.into()),
+            ..Terms::default()
+        };
+        Store::open_or_create_so(path, &Options::default(), &terms)
+    }
+
+    /// Creates the handle of a segment that may have been recovered from its journal.
+    fn recovered(opened: Opened) -> Store {
+        Store::with_recovery(opened.segment, opened.recovery)
     }
 
     /// Creates the handle of a segment, including the state that each module keeps in a handle.
     fn of(segment: Segment) -> Store {
+        Store::with_recovery(segment, None)
+    }
+
+    fn with_recovery(segment: Segment, recovery: Option<Recovery>) -> Store {
         let parts = Parts::default()
             .with(ABOVE)
             .with(Followed::default())
@@ -66,7 +98,8 @@ impl Store {
             .with(Postponed::default())
             .with(Counters::default())
             .with(Places::default())
-            .with(Round::default());
+            .with(Round::default())
+            .with(RecoveryPart(recovery));
         Store::with_parts(segment, parts)
     }
 }

@@ -6,11 +6,16 @@
 //! since, a process that starts with the old limit does not change it back. It continues with a
 //! warning about the difference.
 
-use undercroft_memory::{Initially, Setting, capacity_made};
+use std::path::{Path, PathBuf};
+
+use undercroft_memory::{
+    Durability, Initially, JournalOptions, JournalTerms, Setting, capacity_made,
+};
 
 use crate::error::Error;
 use crate::handle::eviction_policy::EvictionPolicy;
 use crate::handle::store::Store;
+use crate::store::name::journal_folder;
 
 /// The default `maxmemory` of a new store in bytes, if the file system is large enough.
 const MAX_MEMORY: u64 = 1 << 30;
@@ -25,6 +30,11 @@ pub struct Terms {
     pub max_memory: Option<u64>,
     /// The eviction policy that applies at the memory limit.
     pub policy: Option<EvictionPolicy>,
+    /// When changes become durable. The default for a store without a journal is never. A store
+    /// that has a journal keeps its own mode.
+    pub durability: Option<Durability>,
+    /// The folder of the journal. The default is [`journal_folder`].
+    pub journal: Option<PathBuf>,
     /// Whether opening an existing store with different limits is an error.
     pub strict: bool,
 }
@@ -39,6 +49,30 @@ impl Terms {
             settings: &[(Setting::EvictionPolicy, policy as u64)],
         })
     }
+
+    /// Returns the journal with which the store at `path` is opened, or `None` if it cannot have
+    /// one.
+    ///
+    /// # Errors
+    /// Fails if a durability mode is requested, but no folder is known.
+    pub(crate) fn journal_terms(&self, path: &Path) -> Result<Option<JournalTerms>, Error> {
+        let wants = self.durability.is_some_and(|mode| mode != Durability::None);
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        let folder = self.journal.clone().or_else(|| journal_folder(&absolute));
+        match folder {
+            Some(folder) => Ok(Some(JournalTerms {
+                folder,
+                durability: self.durability,
+                options: JournalOptions::default(),
+            })),
+            None if wants => Err(Error::Terms(
+                "expected HOME or XDG_STATE_HOME in the environment, for the journal's folder; \
+                 name the folder with journal=PATH"
+                    .into(),
+            )),
+            None => Ok(None),
+        }
+    }
 }
 
 impl Store {
@@ -50,7 +84,8 @@ impl Store {
     /// Returns [`Error::Terms`] if the capacity differs, because it can never change, or if
     /// [`strict`](Terms::strict) is set and any other limit differs.
     pub fn agrees_with(&self, terms: &Terms) -> Result<Option<Box<str>>, Error> {
-        if (terms.capacity, terms.max_memory, terms.policy) == (None, None, None) {
+        let limits = (terms.capacity, terms.max_memory, terms.policy);
+        if limits == (None, None, None) && terms.durability.is_none() {
             return Ok(None);
         }
         let path = self.path().display();
@@ -88,7 +123,15 @@ impl Store {
                      exec --store {path} CONFIG SET {what} {asked}"
                 )
             });
-        let text = texts.collect::<Vec<String>>().join("; ");
+        let found = self.durability();
+        let durability = terms.durability.filter(|&asked| asked != found).map(|asked| {
+            let (found, asked) = (found.name(), asked.name());
+            format!(
+                "the store {path} has durability {found}, not the requested {asked}; to change it \
+                 for all users: undercroft durability {path} {asked}"
+            )
+        });
+        let text = texts.chain(durability).collect::<Vec<String>>().join("; ");
         match text.is_empty() {
             true => Ok(None),
             false if terms.strict => Err(Error::Terms(text.into())),
@@ -123,6 +166,7 @@ mod tests {
             max_memory: Some(1 << 20),
             policy: Some(EvictionPolicy::AllKeysLru),
             strict: true,
+            ..Terms::default()
         };
         for _ in 0..20 {
             let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");

@@ -1,0 +1,83 @@
+"""Tests that a store with a journal is recovered after its processes and its file are gone."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+import undercroft
+
+# Writes numbered keys and list items, and prints each number once its call has returned.
+WRITER = """
+import itertools, sys
+import undercroft
+r = undercroft.Redis(sys.argv[1], durability="always", journal=sys.argv[2])
+for number in itertools.count():
+    with r.pipeline() as pipe:
+        pipe.set(f"session:{number}", "x" * (number % 300))
+        pipe.rpush("jobs", number)
+        pipe.execute()
+    print(number, flush=True)
+"""
+
+
+def test_acknowledged_changes_survive_the_loss_of_all_processes_and_the_file(path: str) -> None:
+    """Kill writers, remove the store, and find every acknowledged change."""
+    folder = f"{path}.kept"
+    acknowledged = -1
+    for _ in range(2):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, path, folder], stdout=subprocess.PIPE, text=True
+        ) as writer:
+            assert writer.stdout is not None
+            for line in writer.stdout:
+                acknowledged = int(line)
+                if acknowledged >= 40:
+                    writer.send_signal(signal.SIGKILL)
+            writer.wait()
+        Path(path).unlink()
+        with undercroft.Redis(path, journal=folder) as r:
+            jobs = [int(job) for job in r.lrange("jobs", 0, -1)]
+            assert acknowledged in jobs
+            # Each transaction is recovered completely or not at all.
+            assert all(r.strlen(f"session:{job}") == job % 300 for job in jobs)
+            r.delete("jobs")
+
+
+def test_everysec_is_recovered_after_a_close(path: str) -> None:
+    """Close a store, which makes its changes durable, and lose its file."""
+    with undercroft.Redis(f"undercroft://{path}?durability=everysec") as r:
+        r.hset("user:1", mapping={"name": "Ada", "visits": 3})
+        r.xadd("log", {"event": "login"})
+    Path(path).unlink()
+    with undercroft.Redis(path) as r:
+        assert r.hgetall("user:1") == {b"name": b"Ada", b"visits": b"3"}
+        assert r.xlen("log") == 1
+
+
+def test_forked_child_keeps_the_journal(path: str) -> None:
+    """Write in a forked child, and lose the store's file."""
+    r = undercroft.Redis(path, durability="always")
+    r.set("parent", 1)
+    child = os.fork()
+    if child == 0:
+        r.set("child", 2)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    r.close()
+    Path(path).unlink()
+    with undercroft.Redis(path) as again:
+        assert again.mget("parent", "child") == [b"1", b"2"]
+
+
+def test_options_are_checked(path: str) -> None:
+    """Refuse an unknown mode, and warn about a different one."""
+    with pytest.raises((ValueError, redis.exceptions.RedisError), match="everysec"):
+        undercroft.Redis(path, durability="sometimes")
+    with undercroft.Redis(path, durability="everysec"):
+        pass
+    with pytest.warns(RuntimeWarning, match="durability everysec, not the requested always"):
+        undercroft.Redis(path, durability="always")

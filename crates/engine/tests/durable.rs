@@ -1,0 +1,92 @@
+//! Tests every kind of change with a journal on, completed or cut off by a death. What the surviving
+//! store holds must equal what recovery from its journal gives after the store's file is gone (J3).
+
+use std::path::Path;
+
+use undercroft_engine::{Durability, Store, Terms};
+use undercroft_memory::fault::die_after;
+use undercroft_testkit::fresh::{self, Extent};
+use undercroft_testkit::image::Image;
+use undercroft_testkit::scenario::{Scenario, choose_names};
+use undercroft_testkit::state::{self, State};
+
+/// The number of deaths in each kind of change. One more run completes the change.
+const DEATHS: usize = 2;
+
+/// Returns the durable part of a store's state. Messages and subscriptions do not outlive a failure
+/// of the machine.
+fn durable_part(store: &Store) -> State {
+    let mut state = State::of(store).expect("a sound store");
+    state.messages.clear();
+    state.subscribers.clear();
+    state
+}
+
+/// Makes the change in a store with a journal and dies after `steps` steps. Returns the number of
+/// steps of the change, if it completed first.
+fn run(scenario: &Scenario, image: &Image, directory: &Path, steps: u64) -> Result<(), String> {
+    let (path, folder) = (directory.join("store"), directory.join("store.journal"));
+    image.write_to(&path).expect("room for a copy");
+    let store = state::open(&path).expect("a whole store");
+    let terms = Terms {
+        journal: Some(folder.clone()),
+        ..Terms::default()
+    };
+    store
+        .set_durability(Durability::EverySecond, &terms)
+        .expect("a journal");
+    if die_after(steps, || (scenario.act)(&store)).is_none() {
+        store.abandon();
+    }
+    drop(store);
+    let heir = state::open(&path).expect("a store that opens");
+    heir.recover().expect("a recovery");
+    heir.make_durable().expect("a durable journal");
+    let survived = durable_part(&heir);
+    drop(heir);
+    std::fs::remove_file(&path).expect("it exists");
+    let recovered = Store::open_or_recover(&path, &folder).expect("a recovered store");
+    if recovered.recovery().is_none() {
+        return Err("the store was not recovered".into());
+    }
+    recovered.set_time(state::NOW);
+    let problems = state::problems(&recovered).expect("a check");
+    let found = durable_part(&recovered);
+    drop(recovered);
+    std::fs::remove_file(&path).expect("it exists");
+    undercroft_engine::remove_journal(&folder).expect("it exists");
+    match found == survived && problems.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "{problems:?}\nexpected {survived:?}\nfound {found:?}"
+        )),
+    }
+}
+
+#[test]
+fn recovered_store_equals_the_survivor_after_every_kind_of_change() {
+    choose_names();
+    let seed = fresh::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let directory = fresh::directory();
+    let scenarios = fresh::chosen(Extent::asked(), &mut random, |_| true);
+    for scenario in &scenarios {
+        let base = directory.path().join("base");
+        let store = state::create(&base);
+        (scenario.prepare)(&store);
+        drop(store);
+        let file = std::fs::File::open(&base).expect("just made");
+        let image = Image::read(&file).expect("an image");
+        std::fs::remove_file(&base).expect("just made");
+        let deaths = (0..DEATHS).map(|_| random.u64(1..400));
+        for steps in deaths.chain([u64::MAX]) {
+            if let Err(why) = run(scenario, &image, directory.path(), steps) {
+                panic!(
+                    "{}: dead after {steps} steps (seed {seed}): {why}",
+                    scenario.name
+                );
+            }
+        }
+    }
+    println!("durable: {} kinds of change recovered", scenarios.len());
+}
