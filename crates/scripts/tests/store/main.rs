@@ -96,19 +96,27 @@ fn the_time_limit_covers_all_restarts_of_a_script() {
             }
         }
     };
-    // Find approximately the largest number of loop iterations within the time limit.
-    let (mut most, mut step) = (0, 1 << 14);
-    while run("", most + step) {
-        (most, step) = (most + step, step * 2);
-    }
-    while step > most / 10 {
-        step /= 2;
-        most += if run("", most + step) { step } else { 0 };
-    }
     // The first run ends at an undeclared key. Each run has fewer iterations than the limit allows,
     // but the two runs together exceed it.
     let twice = "for i = 1, 200 do redis.call('incr', 'key:' .. i) end";
-    assert!(!run(twice, most / 4 * 3), "{most} loops");
+    // On a busy machine, the largest number of iterations within the limit may be found too low, so
+    // that both runs together are within the limit as well. It is then searched again.
+    let is_ended = (0..20).any(|_| {
+        let (mut most, mut step) = (0, 1 << 14);
+        while run("", most + step) {
+            (most, step) = (most + step, step * 2);
+        }
+        while step > most / 10 {
+            step /= 2;
+            most += if run("", most + step) { step } else { 0 };
+        }
+        let is_ended = !run(twice, most / 4 * 3);
+        if !is_ended {
+            run("redis.call('flushall')", 0);
+        }
+        is_ended
+    });
+    assert!(is_ended);
     assert_eq!(client.run(&["DBSIZE"]), Tree::Integer(0));
     embedded.check();
 }
