@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use crate::checkpoints::{areas, restart};
 use crate::error::Error;
 use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES};
-use crate::journal::{waiting, writer};
+use crate::journal::{folder_lock, waiting, writer};
 use crate::locking::shard_locks;
 use crate::mapped::disk::DiskFile;
 use crate::mapped::layout::{PAGE, control};
@@ -185,6 +185,8 @@ fn write(segment: &Segment, folder: &Path) -> Result<Written, Error> {
 
 /// Gives the checkpoint its name, and removes what it replaces.
 fn complete(segment: &Segment, folder: &Path, written: Written) -> Result<(), Error> {
+    // Another store file must not be continuing the journal while files are removed.
+    let _entered = folder_lock::enter(segment)?;
     let disk = segment.disk();
     let fail = |source| Error::Journal {
         folder: folder.into(),

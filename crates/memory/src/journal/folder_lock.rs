@@ -170,18 +170,13 @@ pub(crate) fn enter(segment: &Segment) -> Result<Option<File>, Error> {
     {
         // The folder is gone, so writing to it fails.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {
-            return Ok(None);
+            return check_file(segment).map(|()| None);
         }
         opened => opened.map_err(fail)?,
     };
     // If a recovery holds the byte for a moment, this store's file is gone, as found below.
     platform::share_byte(&file, WRITERS).map_err(fail)?;
-    membership::check_place(segment);
-    if segment.is_lost() {
-        return Err(Error::Removed {
-            path: segment.path().into(),
-        });
-    }
+    check_file(segment)?;
     match read_store(&file).map_err(fail)? {
         Some((numbers, path)) if numbers != segment.process.file_name_in_kernel().as_bytes() => {
             let text = format!(
@@ -197,6 +192,17 @@ pub(crate) fn enter(segment: &Segment) -> Result<Option<File>, Error> {
             ))
         }
         _ => Ok(Some(file)),
+    }
+}
+
+/// Checks that the mapped store file has not been removed or replaced.
+fn check_file(segment: &Segment) -> Result<(), Error> {
+    membership::check_place(segment);
+    match segment.is_lost() {
+        true => Err(Error::Removed {
+            path: segment.path().into(),
+        }),
+        false => Ok(()),
     }
 }
 
