@@ -90,11 +90,11 @@ class EmbeddedRedis(  # type: ignore[misc]
     client that has begun a transaction, watches keys or is subscribed stays with its old store.
     With ``on_removed="error"`` the client raises ``redis.exceptions.ConnectionError`` instead.
 
-    ``durability="everysec"`` keeps a journal on the disk, so that changes survive a power cut a second
-    later; with ``"always"``, each call returns once its changes are on the disk. The journal is in
-    the folder ``journal``, by default next to the store's file, or in ``~/.local/state/undercroft``
-    for a named store. If the store's file is gone after a restart of the machine, it is recovered
-    from there. A store that already has a journal keeps its own mode.
+    ``durability="everysec"`` keeps a journal on the disk, so that changes survive a power cut a
+    second later. With ``"always"``, each call returns once its changes are on the disk. The journal
+    is in the folder ``journal``, by default next to the store's file, or in
+    ``~/.local/state/undercroft`` for a named store. If the store's file is gone after a restart of
+    the machine, it is recovered from there. A store that already has a journal keeps its own mode.
 
     ``timeout`` is the number of seconds to wait for another process that holds a lock without
     making progress, before ``redis.exceptions.TimeoutError`` is raised (default: 5).
