@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from redis.commands import CoreCommands
 
+from undercroft.embedded.address import TERMS
 from undercroft.extensions.caches import Caches
 from undercroft.extensions.feed import Feeds
 
@@ -15,21 +16,7 @@ if TYPE_CHECKING:
 
 # Options that only clients for stores in shared memory accept.
 EMBEDDED_OPTIONS = frozenset(
-    {
-        "store",
-        "db",
-        "decode_responses",
-        "encoding",
-        "encoding_errors",
-        "capacity",
-        "maxmemory",
-        "maxmemory_policy",
-        "strict",
-        "on_removed",
-        "durability",
-        "journal",
-        "timeout",
-    }
+    {"store", "db", "decode_responses", "encoding", "encoding_errors", *TERMS}
 )
 _REMOTE_SCHEMES = ("redis", "rediss", "unix")
 # URL schemes of clusters and Sentinels, which tell clients which server to use.

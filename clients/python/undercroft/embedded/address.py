@@ -37,6 +37,17 @@ def _truth(text: str) -> bool:
 
 
 SCHEME = "undercroft://"
+# Options of the store itself, which every client of the store passes on.
+TERMS = (
+    "capacity",
+    "maxmemory",
+    "maxmemory_policy",
+    "strict",
+    "on_removed",
+    "durability",
+    "journal",
+    "timeout",
+)
 # Options that a URL's query can set, each with the function that parses it.
 OPTIONS: dict[str, Callable[[str], Any]] = {
     "db": int,

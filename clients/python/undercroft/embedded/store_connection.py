@@ -17,21 +17,10 @@ from redis.exceptions import ConnectionError, TimeoutError
 
 from undercroft._native import Client, Peer
 from undercroft.connection import _UNSET, CLOSED, Parser, _Plugged, make_reader, plugged
-from undercroft.embedded.address import OPTIONS, SCHEME, database_of, told
+from undercroft.embedded.address import OPTIONS, SCHEME, TERMS, database_of, told
 from undercroft.embedded.options import without_meaning
 from undercroft.green import is_patched, wait
 
-# Options that a connection passes to the store's client.
-_TERMS = (
-    "capacity",
-    "maxmemory",
-    "maxmemory_policy",
-    "strict",
-    "on_removed",
-    "durability",
-    "journal",
-    "timeout",
-)
 # The maximum number of bytes to receive at a time.
 _READ = 1 << 24
 
@@ -73,7 +62,7 @@ class Place:
 
     def take_options(self, store: str | os.PathLike[str], options: dict[str, Any]) -> None:
         """Remove the store's options, and those that stores ignore, from a connection's options."""
-        terms = {name: options.pop(name, None) for name in _TERMS}
+        terms = {name: options.pop(name, None) for name in TERMS}
         given = told(store, terms, without_meaning)
         self._terms = {name: value for name, value in given.items() if value is not None}
         known: set[str] = set()

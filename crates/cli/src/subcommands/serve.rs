@@ -161,6 +161,7 @@ fn abandon(server: &Handle) -> ! {
 fn sync(name: &str) {
     let synced = store::open(name, Access::Write).and_then(|store| {
         store.set_patience(PATIENCE);
+        store.make_durable()?;
         Ok(store.sync()?)
     });
     if let Err(error) = synced {

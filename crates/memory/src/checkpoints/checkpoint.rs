@@ -35,6 +35,8 @@ use crate::segment::{Segment, membership, place};
 const ATTEMPTS: u32 = 4;
 /// The size of the buffer in bytes.
 const BUFFER: usize = 1 << 20;
+/// The maximum length of a part's contents in bytes.
+pub(crate) const PART_MAX: u64 = BUFFER as u64 / 4;
 /// The number of words before the contents of a part: its offset, its length in bytes, and the
 /// CRC-32C of both words and the contents.
 pub(crate) const PART_WORDS: usize = 3;
@@ -264,7 +266,7 @@ impl<'a> Parts<'a> {
     fn add(&mut self, from: u64, to: u64) -> io::Result<()> {
         let mut start = from;
         while start < to {
-            let length = (to - start).min(BUFFER as u64 / 4);
+            let length = (to - start).min(PART_MAX);
             let at = self.buffer.len();
             self.part_header(start, length);
             self.segment

@@ -127,11 +127,6 @@ impl Segment {
         options: &JournalOptions,
     ) -> Result<(), Error> {
         place::prepare_to_write(self)?;
-        // Processes with other working directories use the folder as well.
-        let folder = &std::path::absolute(folder).map_err(|source| Error::Journal {
-            folder: folder.into(),
-            source,
-        })?;
         let lock = FolderLock::acquire(folder, self.path())?;
         begin(self, &lock, durability, options)
     }

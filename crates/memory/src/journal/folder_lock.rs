@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -39,9 +39,12 @@ impl FolderLock {
             folder: folder.into(),
             source,
         };
+        // Processes with other working directories use the folder as well.
+        let folder = &std::path::absolute(folder).map_err(fail)?;
         disk::local_disk().create_directory(folder).map_err(fail)?;
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
+        options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let file = options.open(folder.join(LOCK)).map_err(fail)?;
         let start = Instant::now();
         while !platform::try_lock_byte(&file, 0).map_err(fail)? {

@@ -30,6 +30,13 @@ impl Changes {
         self.values.clear();
     }
 
+    /// Returns whether the buffers are so small that they may be kept for the next transaction.
+    pub(crate) fn is_small(&self) -> bool {
+        /// The maximum number of ranges in a buffer that is kept.
+        const KEPT: usize = 1 << 16;
+        self.ranges.capacity() <= KEPT
+    }
+
     #[inline(always)]
     pub(crate) fn add(&mut self, at: u64, words: u64) {
         if words > 0 {

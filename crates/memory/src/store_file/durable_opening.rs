@@ -155,14 +155,13 @@ fn recover(
     lock.wait_for_writers()?;
     lock.forget_store()?;
     let recovered = Segment::recover_from(path, &journal.folder, None, disk.as_ref());
-    if is_unclean {
-        // The journal has everything that is durable, so the old file is only needed if it could
-        // not be read.
-        let _ = match recovered {
-            Ok(_) => std::fs::remove_file(&aside),
-            Err(_) => std::fs::rename(&aside, path),
-        };
-    }
+    // The journal has everything that is durable, so the old file is needed only if the journal could
+    // not be read. A process that died during an earlier recovery may have left it as well.
+    let _ = match recovered {
+        Ok(_) => std::fs::remove_file(&aside),
+        Err(_) if is_unclean => std::fs::rename(&aside, path),
+        Err(_) => Ok(()),
+    };
     let Some(recovered) = recovered? else {
         return Ok(None);
     };

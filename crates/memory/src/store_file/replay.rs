@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::checkpoints::checkpoint::{PART_WORDS, part_checksum};
+use crate::checkpoints::checkpoint::{PART_MAX, PART_WORDS, part_checksum};
 use crate::error::Error;
-use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES, NOTHING, SEGMENT_MAX};
+use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES, NOTHING};
 use crate::mapped::disk::{Disk, DiskFile};
 use crate::mapped::layout::{EXTENT, PAGE};
 use crate::mapped::mapping::Mapping;
@@ -158,7 +158,7 @@ pub(crate) fn read_checkpoint(
             u64::from_le_bytes(part[index * 8..index * 8 + 8].try_into().expect("8 bytes"))
         };
         let (from, length, checksum) = (word(0), word(1), word(2));
-        if length > SEGMENT_MAX || !length.is_multiple_of(8) {
+        if length > PART_MAX || !length.is_multiple_of(8) {
             return Err(invalid(format!("the part at {at} is damaged")));
         }
         let contents = reader.take(length as usize)?;

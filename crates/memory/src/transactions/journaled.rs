@@ -64,7 +64,9 @@ impl Transaction<'_> {
             state: State::Open,
         };
         let appended = ring::append(segment, &heading, words, |writer| changes.write(writer));
-        CHANGES.put_back(changes);
+        if changes.is_small() {
+            CHANGES.put_back(changes);
+        }
         match appended {
             Ok(position) => {
                 self.appended = position + 1;

@@ -7,6 +7,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::Error;
 use crate::heap::removal;
+use crate::journal::writer;
 use crate::mapped::layout::{shard, slot};
 use crate::probes::fault;
 use crate::transactions::Transaction;
@@ -89,6 +90,18 @@ impl Transaction<'_> {
         self.commit_part()
     }
 
+    /// Appends the record of a part. If the journal's ring is full, first writes records to their files:
+    /// a removal in parts cannot run again, and a full store has no other way to free memory (H6).
+    fn append_part(&mut self) -> Result<(), Error> {
+        let appended = self.append_record();
+        if !matches!(self.shortage, Some(Shortage::Journal(_))) {
+            return appended;
+        }
+        self.shortage = None;
+        writer::write_out(self.segment, false)?;
+        self.append_record()
+    }
+
     /// Commits the changes so far and continues with a new number and empty logs. The locks stay
     /// held and the counters stay odd. If the process dies between two parts, nothing needs to be
     /// undone.
@@ -100,7 +113,7 @@ impl Transaction<'_> {
         if !self.is_open() {
             return Ok(());
         }
-        self.append_record()?;
+        self.append_part()?;
         let (words, number) = self.numbered();
         compiler_fence(Ordering::SeqCst);
         words.store::<{ slot::COMMITTED }>(number);

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
 
-use crate::store::{change, content, create_journaled, recover};
-use undercroft_memory::local_disk;
+use undercroft_memory::{Durability, Error, JournalOptions, ShardSet, local_disk, removing};
+
+use crate::store::{OwnDisk, ROOTS, change, content, create, create_journaled, put, recover};
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory")
@@ -84,6 +85,51 @@ fn checkpoint_during_writes_recovers_the_same_store() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+    segment.make_durable().expect("a durable journal");
+    let recovered = recover(directory.path(), &folder, &*local_disk()).expect("a recovered store");
+    assert_eq!(content(&recovered.segment), content(&segment));
+    assert_eq!(segment.first_difference(&recovered.segment), None);
+}
+
+/// A removal that is committed in parts cannot run again, so it must find space in the ring (H6).
+#[test]
+fn removal_in_parts_continues_although_the_ring_is_full() {
+    let directory = directory();
+    let mut segment = create(&directory.path().join("store"));
+    // Before the journal begins, because the ring grows for a long record.
+    put(&segment, 0, ROOTS - 1, 5 << 20, 2).expect("room");
+    let folder = directory.path().join("store.journal");
+    let options = JournalOptions {
+        ring: Some(64 << 10),
+        segment: Some(256 << 10),
+    };
+    segment
+        .begin_journal(&folder, Durability::EverySecond, &options)
+        .expect("a journal");
+    // No other thread makes space in the ring.
+    segment.set_disk(Box::new(OwnDisk(local_disk())));
+    for root in 0..ROOTS - 1 {
+        put(&segment, 0, root, 5000, 1).expect("room");
+    }
+    let _removing = removing();
+    let removed = segment.write(ShardSet::one(0), |transaction| {
+        if !transaction.is_in_parts() {
+            // Preserve more bytes than fit in any log of this store.
+            let long = transaction.view().root(0, ROOTS - 1);
+            transaction.preserve(0, long, 5 << 20)?;
+        }
+        let mut removed = 0;
+        for root in 0..ROOTS - 1 {
+            let at = transaction.view().root(0, root);
+            transaction.preserve(0, at, 4096)?;
+            transaction.free(0, at);
+            transaction.set_root(0, root, 0)?;
+            removed += 1;
+            transaction.end_of_part()?;
+        }
+        Ok::<_, Error>(removed)
+    });
+    assert_eq!(removed.expect("a removal in parts"), ROOTS - 1);
     segment.make_durable().expect("a durable journal");
     let recovered = recover(directory.path(), &folder, &*local_disk()).expect("a recovered store");
     assert_eq!(content(&recovered.segment), content(&segment));

@@ -214,3 +214,46 @@ fn replaced_store_does_not_write_to_the_journal_of_its_successor() {
     expected.remove(&(1, 1));
     assert_eq!(found, expected);
 }
+
+#[test]
+fn folder_may_be_named_relative_to_the_working_directory() {
+    let directory = directory();
+    let path = directory.path().join("store");
+    let here = std::env::current_dir().expect("a directory");
+    let up: std::path::PathBuf = here.components().skip(1).map(|_| "..").collect();
+    let absolute = path.with_extension("journal");
+    let journal = JournalTerms {
+        folder: up.join(absolute.strip_prefix("/").expect("an absolute path")),
+        durability: Some(Durability::Always),
+        options: OPTIONS,
+    };
+    let options = Options {
+        capacity: Some(64 << 20),
+        shards: Some(SHARDS),
+        ring: None,
+    };
+    let opened = Segment::open_with_journal(&path, &options, Initially::default(), &journal);
+    let store = opened.expect("a new store").segment;
+    put(&store, 0, 0, 64, 9).expect("an operation");
+    let folder = store.journal().expect("a journal").folder;
+    assert!(folder.is_absolute() && folder.join("undercroft.lock").exists());
+}
+
+#[test]
+fn old_file_that_a_dead_recovery_set_aside_is_removed() {
+    let directory = directory();
+    let path = directory.path().join("store");
+    let store = open(&path, Some(Durability::Always)).expect("a new store");
+    change_some(&store.segment, 10);
+    drop(store);
+    // The state after a death between setting the old file aside and recovering the store.
+    let aside = directory.path().join("store.unclean");
+    std::fs::rename(&path, &aside).expect("it exists");
+    assert!(
+        open(&path, None)
+            .expect("a recovered store")
+            .recovery
+            .is_some()
+    );
+    assert!(!aside.exists());
+}

@@ -1,12 +1,13 @@
 //! A store with a journal, and the operations that the tests apply to it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use undercroft_memory::{
-    Disk, Durability, Error, JournalOptions, LogSavepoint, Offset, Options, Pool, Recovered,
-    Segment, Setting, ShardSet,
+    Disk, DiskFile, Durability, Error, JournalOptions, LogSavepoint, Offset, Options, Pool,
+    Recovered, Segment, Setting, ShardSet,
 };
 
 /// The number of roots in each shard that contain the offset of a block. A block's first word is its
@@ -300,4 +301,37 @@ pub(crate) fn content(segment: &Segment) -> Content {
         .expect("a check");
     assert_eq!(report.problems, Vec::<String>::new());
     content
+}
+
+/// The file system of this machine, for a store whose journal no other thread syncs.
+pub(crate) struct OwnDisk(pub(crate) Box<dyn Disk>);
+
+impl Disk for OwnDisk {
+    fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn DiskFile>> {
+        self.0.open(path, create)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.0.list(directory)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.0.sync_directory(directory)
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.0.create_directory(directory)
+    }
+
+    fn another_handle(&self) -> Box<dyn Disk> {
+        Box::new(OwnDisk(self.0.another_handle()))
+    }
 }
