@@ -23,6 +23,8 @@ use crate::segment::{Segment, membership};
 
 /// The number of bytes written to a file in one call, unless a record is longer.
 const CHUNK: u64 = 4 << 20;
+/// The minimum number of bytes that are sent to the disk before the next sync.
+const STARTED: u64 = 1 << 20;
 /// The number of times that an open record of a living process is examined before the records
 /// before it are written without it.
 const LOOKS: u32 = 200;
@@ -158,10 +160,8 @@ fn write_as_writer(segment: &Segment, sync: bool) -> Result<Progress, Error> {
             break;
         }
         at = until;
-        if !sync {
-            // The records can be read back from the file, so their space may be reused.
-            publish_written(segment, at);
-        }
+        // The records can be read back from the file, so their space may be reused.
+        publish_written(segment, at);
     }
     if bytes.capacity() as u64 <= 2 * CHUNK {
         BYTES.put_back(bytes);
@@ -178,17 +178,14 @@ fn write_as_writer(segment: &Segment, sync: bool) -> Result<Progress, Error> {
             false => failure::fail(segment, error),
         });
     }
-    if sync {
-        publish_written(segment, at);
-        if at > durable {
-            mapping
-                .word(control::REDO_DURABLE)
-                .store(at, Ordering::Release);
-            fault::step();
-            mapping
-                .half(control::REDO_SYNCS)
-                .fetch_add(1, Ordering::Release);
-        }
+    if sync && at > durable {
+        mapping
+            .word(control::REDO_DURABLE)
+            .store(at, Ordering::Release);
+        fault::step();
+        mapping
+            .half(control::REDO_SYNCS)
+            .fetch_add(1, Ordering::Release);
     }
     Ok(progress)
 }
@@ -204,8 +201,15 @@ fn is_of_this_process(error: &io::Error) -> bool {
 
 fn publish_written(segment: &Segment, at: u64) {
     let written = segment.mapping.word(control::REDO_WRITTEN);
+    let freed = at - written.load(Ordering::Relaxed);
     written.store(at, Ordering::Release);
     fault::step();
+    if freed >= segment.mapping.redo_size() / 4 {
+        // Threads may be waiting for space in the ring.
+        let syncs = segment.mapping.half(control::REDO_SYNCS);
+        syncs.fetch_add(1, Ordering::Release);
+        futex::wake_all(syncs);
+    }
 }
 
 /// Appends a record with the time and the durable position. It is not needed if the ring is full.
@@ -308,8 +312,12 @@ impl<'a> Files<'a> {
         while !left.is_empty() {
             let start = at / self.length * self.length;
             let some = left.len().min((start + self.length - at) as usize);
-            self.file(start, position, bytes)?
-                .write_all_at(&left[..some], HEADER_BYTES + at - start)?;
+            let file = self.file(start, position, bytes)?;
+            let in_file = HEADER_BYTES + at - start;
+            file.write_all_at(&left[..some], in_file)?;
+            if some as u64 >= STARTED {
+                file.start_writing(in_file, some as u64);
+            }
             fault::step();
             left = &left[some..];
             at += some as u64;

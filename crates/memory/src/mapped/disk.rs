@@ -41,6 +41,10 @@ pub trait DiskFile {
     fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
     /// Reads up to `bytes.len()` bytes at a position. Returns fewer only at the end of the file.
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize>;
+    /// Asks the system to begin writing a range to the disk, so that the next sync takes less time.
+    fn start_writing(&self, at: u64, length: u64) {
+        let _ = (at, length);
+    }
     /// Makes the file's contents durable.
     fn sync(&self) -> io::Result<()>;
     /// Reserves space, so that writes below `length` do not fail for lack of space.
@@ -124,6 +128,10 @@ impl DiskFile for File {
             }
         }
         Ok(done)
+    }
+
+    fn start_writing(&self, at: u64, length: u64) {
+        platform::start_writing(self, at, length);
     }
 
     fn sync(&self) -> io::Result<()> {

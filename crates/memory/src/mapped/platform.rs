@@ -164,6 +164,14 @@ pub(crate) fn allocate(file: &File, start: u64, length: u64) -> io::Result<()> {
     }
 }
 
+/// Asks the system to begin writing a range of the file to the disk. A failure is reported by the
+/// next sync.
+pub(crate) fn start_writing(file: &File, start: u64, length: u64) {
+    let flags = libc::SYNC_FILE_RANGE_WRITE;
+    // SAFETY: the descriptor is open, and the call touches no memory of this process.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), start as i64, length as i64, flags) };
+}
+
 /// Tries, without waiting, to acquire an exclusive lock on one byte of the file for this open file
 /// description (L1).
 pub(crate) fn try_lock_byte(file: &File, at: u64) -> io::Result<bool> {
