@@ -168,7 +168,8 @@ impl Heap<'_> {
     #[cold]
     fn append(&self, values: &[(u64, u64)]) -> Result<(), Error> {
         let mut changes = Changes::default();
-        changes.add_log(&log(self.segment));
+        let unchanged_words = restore::needs_unchanged_words(&self.segment.mapping);
+        changes.add_log(&log(self.segment), unchanged_words);
         let mut shards = 0;
         let granted = self.granted.take();
         if failure::is_given_up(&self.segment.mapping) {

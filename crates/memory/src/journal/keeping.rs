@@ -4,57 +4,65 @@
 //! durable in time although any other process dies. The threads share the work: a thread does nothing
 //! if another one has synced within the last second.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use crate::error::Error;
 use crate::journal::{waiting, writer};
+use crate::mapped::futex;
 use crate::mapped::layout::control;
-use crate::mapped::platform::coarse_milliseconds;
 use crate::segment::Segment;
 
 /// The value of `control::JOURNALED` with which every call waits until its changes are durable.
 pub(crate) const ALWAYS: u64 = 2;
-/// The number of milliseconds after which this process's thread counts as ended.
-const SILENT: u32 = 3000;
+/// The number of parts of the ring. Records are written to files when a part is full.
+const PARTS: u64 = 16;
 
-/// Makes sure that the records before a position become durable in time. The caller must hold no
-/// lock.
+/// Makes sure that a record becomes durable in time. The caller must hold no lock. `start` and `end`
+/// are the positions at which the record starts and ends.
 ///
 /// # Errors
 /// With `always`, fails like [`waiting::until_durable`]. The changes are committed, but not durable.
-#[cold]
-pub(crate) fn after_commit(segment: &Segment, end: u64) -> Result<(), Error> {
-    keep_syncer(segment);
-    match segment.mapping.load(control::JOURNALED) {
+#[inline(always)]
+pub(crate) fn after_commit(segment: &Segment, (start, end): (u64, u64)) -> Result<(), Error> {
+    // A thread that is about to end clears its sign, then acquires the ring's lock, as this thread did
+    // to append its record. So either this thread sees that it has ended, or it sees the record.
+    //
+    // A forked child has another identity, and does not have its parent's thread.
+    let me = u64::from(segment.process.owner().bits());
+    if segment.syncer.load(Ordering::Relaxed) != me {
+        start_syncer(segment, me);
+    }
+    // Wake a thread each time that a further part of the ring has been filled, so that a thread that
+    // appends records seldom has to write them to files itself.
+    if start ^ end >= segment.mapping.redo_size() / PARTS {
+        wake_syncer(segment);
+    }
+    match segment.mapping.load_control::<{ control::JOURNALED }>() {
         ALWAYS => waiting::until_durable(segment, end),
         _ => Ok(()),
     }
 }
 
-/// The sign of life of a process's thread: the process, and when the thread was last running.
-pub(crate) fn beat(owner: u32, now: u64) -> u64 {
-    u64::from(owner) << 32 | now & 0xffff_ffff
+/// Wakes the thread of a process to write records to files.
+#[cold]
+fn wake_syncer(segment: &Segment) {
+    let filled = segment.mapping.half(control::REDO_FILLED);
+    filled.fetch_add(1, Ordering::Release);
+    futex::wake_one(filled);
 }
 
-/// Starts this process's thread that syncs the journal, unless it is running.
-fn keep_syncer(segment: &Segment) {
-    // Pairs with the fence of a thread that is about to end: either this thread sees that it has
-    // ended, or it sees this thread's record.
-    fence(Ordering::SeqCst);
-    let (me, now) = (segment.process.owner().bits(), coarse_milliseconds());
-    let seen = segment.syncer.load(Ordering::Relaxed);
-    // A forked child has another identity, and does not have its parent's thread.
-    if seen >> 32 == u64::from(me) && (now as u32).wrapping_sub(seen as u32) < SILENT {
-        return;
-    }
+/// Starts this process's thread that syncs the journal.
+#[cold]
+fn start_syncer(segment: &Segment, me: u64) {
     if !segment.disk().is_shared() {
         return;
     }
-    let claimed =
-        segment
-            .syncer
-            .compare_exchange(seen, beat(me, now), Ordering::AcqRel, Ordering::Relaxed);
-    if claimed.is_ok() && (segment.start_syncer)(segment).is_err() {
+    let seen = segment.syncer.load(Ordering::Acquire);
+    let claimed = seen != me
+        && (segment.syncer)
+            .compare_exchange(seen, me, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+    if claimed && (segment.start_syncer)(segment).is_err() {
         // This process may have no further thread, so this thread syncs the journal. A failed write
         // is recorded in the store, and the next change reports it.
         let _ = writer::write_out(segment, true);

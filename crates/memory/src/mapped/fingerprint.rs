@@ -38,6 +38,7 @@ pub(crate) fn fingerprint() -> u64 {
         control::CHECKPOINT,
         control::CHECKPOINT_TIME,
         control::REDO_SYNCER,
+        control::REDO_FILLED,
         slot::STRIDE,
         slot::TENANT,
         slot::PINS_USED,

@@ -166,6 +166,9 @@ pub mod control {
     pub const GENERATION_BASE: u64 = START + 776;
     /// When a process last began the sync of each second, in milliseconds since boot.
     pub const REDO_SYNCER: u64 = START + 768;
+    /// The number of times that a part of the ring was filled. Its lower half is the futex word of
+    /// the threads that write records to files.
+    pub const REDO_FILLED: u64 = START + 784;
     /// The position at which the records end that the current epoch continues, or `u64::MAX` if it
     /// continues none, because a checkpoint began it after a failure.
     pub const REDO_BEFORE: u64 = START + 696;

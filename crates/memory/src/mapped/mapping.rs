@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::error::Fault;
-use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
+use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE, redo};
 use crate::mapped::map::Map;
 use crate::mapped::overlay::{Overlay, outside};
 use crate::mapped::words::Lock;
@@ -207,6 +207,22 @@ impl Mapping {
         unsafe { self.word_unchecked(AT) }.load(Ordering::Relaxed)
     }
 
+    /// Returns the words of the journal's ring, which is `size` bytes long.
+    ///
+    /// # Panics
+    /// Panics if `size` exceeds the ring's capacity.
+    #[inline(always)]
+    pub(crate) fn redo_words(&self, size: u64) -> &[AtomicU64] {
+        assert!(size <= self.layout.redo_capacity);
+        let start = self.layout.redo + redo::DATA;
+        // SAFETY: every layout contains the ring, and the length of the mapping matches the layout.
+        // The words are aligned and live as long as the mapping; all access to them is atomic.
+        unsafe {
+            let first = self.map.start().add(start as usize).cast();
+            std::slice::from_raw_parts(first, (size / 8) as usize)
+        }
+    }
+
     /// Prefetches the cache line at an offset, which need not be valid.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: u64) {
@@ -322,6 +338,22 @@ pub(super) fn unreserved(at: u64) -> Fault {
 #[inline(always)]
 pub fn prefetch<T>(wanted: &T) {
     prefetch_line(std::ptr::from_ref(wanted).cast());
+}
+
+/// Prefetches the cache line of a word in the store that is about to be written.
+#[inline(always)]
+pub(crate) fn prefetch_to_write(wanted: &AtomicU64) {
+    let at = wanted.as_ptr();
+    // SAFETY: a prefetch changes nothing. Processors without the instruction ignore it.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags))
+    };
+    // SAFETY: a prefetch changes nothing.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) at, options(nostack, preserves_flags))
+    };
 }
 
 #[inline(always)]

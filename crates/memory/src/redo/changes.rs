@@ -16,14 +16,6 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    pub(crate) const fn new() -> Changes {
-        Changes {
-            ranges: Vec::new(),
-            grants: Vec::new(),
-            values: Vec::new(),
-        }
-    }
-
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
         self.grants.clear();
@@ -44,10 +36,38 @@ impl Changes {
         }
     }
 
-    /// Adds the ranges of all entries in an undo log.
-    pub(crate) fn add_log(&mut self, log: &Log<'_>) {
+    /// Returns the number of ranges.
+    pub(crate) fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Forgets all ranges but the first `ranges` ones.
+    pub(crate) fn truncate(&mut self, ranges: usize) {
+        self.ranges.truncate(ranges);
+    }
+
+    /// Adds the ranges of all entries in an undo log. Leaves out words at both ends of a range that
+    /// have their old contents, unless `unchanged_words` is true.
+    ///
+    /// A word that has been logged repeatedly is left out only if it has its oldest contents.
+    #[inline]
+    pub(crate) fn add_log(&mut self, log: &Log<'_>, unchanged_words: bool) {
         let ranges = &mut self.ranges;
-        log.for_each_saved(0, |at, words| ranges.push((at, words)));
+        let mapping = log.mapping;
+        log.for_each_entry(0, |mut at, mut words, mut saved| {
+            if !unchanged_words {
+                let same = |at, saved| mapping.load(at) == mapping.load(saved);
+                while words > 0 && same(at, saved) {
+                    (at, saved, words) = (at + 8, saved + 8, words - 1);
+                }
+                while words > 0 && same(at + (words - 1) * 8, saved + (words - 1) * 8) {
+                    words -= 1;
+                }
+            }
+            if words > 0 {
+                ranges.push((at, words));
+            }
+        });
     }
 
     pub(crate) fn add_grant(&mut self, page: u64) {

@@ -34,6 +34,13 @@ pub(crate) fn folder_of(segment: &Segment) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
+/// Returns whether [`failure`] returns an error.
+#[inline(always)]
+pub(crate) fn has_failed(mapping: &Mapping) -> bool {
+    let failed = mapping.word(control::REDO_FAILED).load(Ordering::Acquire);
+    failed & !RESTARTED != 0
+}
+
 /// Returns the error of the first failed write, if no checkpoint has cleared it.
 pub(crate) fn failure(segment: &Segment) -> Option<Error> {
     let failed = segment.mapping.word(control::REDO_FAILED);

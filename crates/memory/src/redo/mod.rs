@@ -7,10 +7,12 @@
 //! - `record`: the format of a record.
 //! - `changes`: the ranges that a record contains.
 //! - `ring`: appends records to the ring, and reads them.
+//! - `pending`: the record of a transaction that has not ended.
 //! - `restore`: records of undone changes, which a checkpoint in progress needs.
 
 pub(crate) mod changes;
 pub(crate) mod failure;
+pub(crate) mod pending;
 pub(crate) mod record;
 pub(crate) mod restore;
 pub(crate) mod ring;

@@ -8,6 +8,7 @@
 //! remaining contents again.
 
 use crate::mapped::layout::control;
+use crate::mapped::mapping::Mapping;
 use crate::redo::failure;
 use crate::redo::record::{self, ENTRY_WORDS, Kind, State};
 use crate::redo::ring::{self, Heading};
@@ -30,6 +31,16 @@ pub(crate) fn before_rollback(segment: &Segment, log: &Log<'_>, shards: u64) {
             false => append(segment, log, shards),
         }
     }
+}
+
+/// Returns whether a record must contain the words that have the contents again that they had before
+/// its step, because a checkpoint in progress may have copied other contents.
+///
+/// The caller must hold the locks of its step. A checkpoint copies no page before it has acquired
+/// every lock once, so the answer remains true to the end of the step.
+#[inline(always)]
+pub(crate) fn needs_unchanged_words(mapping: &Mapping) -> bool {
+    mapping.load_control::<{ control::CHECKPOINT }>() != NONE
 }
 
 #[cold]

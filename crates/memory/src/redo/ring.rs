@@ -9,12 +9,12 @@
 //! Journal positions are numbers of bytes that only increase. The ring contains the positions from
 //! `REDO_WRITTEN` to `REDO_HEAD`, each at the position modulo the ring's length.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::error::Error;
 use crate::mapped::futex;
 use crate::mapped::layout::{control, redo};
-use crate::mapped::mapping::Mapping;
+use crate::mapped::mapping::{self, Mapping};
 use crate::probes::fault;
 use crate::processes::lock;
 use crate::redo::record::{self, HEADER, Kind, State};
@@ -27,6 +27,9 @@ pub(crate) const SIZE_MIN: u64 = 64 << 10;
 /// The part of the ring that only heap steps, removals and restored contents may use, as a divisor
 /// of its length.
 const SPARE_PART: u64 = 8;
+
+/// The number of lines of the ring that are prefetched for the next record.
+const LINES: usize = 3;
 
 /// The ring has no space for a record.
 pub(crate) struct Full {
@@ -65,7 +68,7 @@ impl Mapping {
     /// if the word is damaged.
     #[inline(always)]
     pub(crate) fn redo_size(&self) -> u64 {
-        let size = self.load(control::REDO_SIZE);
+        let size = self.load_control::<{ control::REDO_SIZE }>();
         let is_valid =
             size.is_power_of_two() && (SIZE_MIN..=self.layout().redo_capacity).contains(&size);
         if is_valid { size } else { 0 }
@@ -82,41 +85,58 @@ impl Mapping {
 /// Writes a record's words into the ring.
 pub(crate) struct RingWriter<'a> {
     mapping: &'a Mapping,
-    /// The offset of the ring's first word.
-    start: u64,
-    size: u64,
-    position: u64,
+    words: &'a [AtomicU64],
+    /// The number of words in the ring, minus 1.
+    mask: usize,
+    /// The journal position of the next word, in words.
+    next: usize,
 }
 
 impl<'a> RingWriter<'a> {
-    fn new(mapping: &'a Mapping, position: u64) -> RingWriter<'a> {
+    #[inline(always)]
+    fn new(mapping: &'a Mapping, size: u64, position: u64) -> RingWriter<'a> {
+        let words = mapping.redo_words(size);
         RingWriter {
             mapping,
-            start: mapping.layout().redo + redo::DATA,
-            size: mapping.redo_size().max(SIZE_MIN),
-            position,
+            words,
+            mask: words.len().wrapping_sub(1),
+            next: (position / 8) as usize,
         }
     }
 
     /// Writes a word.
     #[inline(always)]
     pub(crate) fn put(&mut self, word: u64) {
-        let at = self.start + (self.position & (self.size - 1));
-        self.mapping.store(at, word);
-        self.position += 8;
+        self.words[self.next & self.mask].store(word, Ordering::Relaxed);
+        self.next += 1;
+    }
+
+    /// Prefetches the lines of the next record. The process that wrote the records to a file has read
+    /// the lines, so the first write to each of them takes as long as a cache miss.
+    #[inline(always)]
+    fn prefetch_next(&self) {
+        const LINE: usize = 8;
+        for line in 1..=LINES {
+            mapping::prefetch_to_write(&self.words[(self.next + line * LINE) & self.mask]);
+        }
     }
 
     /// Copies words of the store.
     #[inline(always)]
     pub(crate) fn copy(&mut self, from: u64, words: u64) {
-        let place = self.position & (self.size - 1);
-        let first = words.min((self.size - place) / 8);
-        self.mapping.copy_within(from, self.start + place, first);
+        if words == 1 {
+            return self.put(self.mapping.load(from));
+        }
+        let start = self.mapping.layout().redo + redo::DATA;
+        let place = self.next & self.mask;
+        let first = words.min((self.words.len() - place) as u64);
+        self.mapping
+            .copy_within(from, start + place as u64 * 8, first);
         if first < words {
             self.mapping
-                .copy_within(from + first * 8, self.start, words - first);
+                .copy_within(from + first * 8, start, words - first);
         }
-        self.position += words * 8;
+        self.next += words as usize;
     }
 }
 
@@ -160,6 +180,7 @@ fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
 
 /// Appends a record whose body has `words` words, which `write` writes. Returns the record's
 /// position. The caller must hold the locks of the record's step.
+#[inline]
 pub(crate) fn append(
     segment: &Segment,
     heading: &Heading,
@@ -170,8 +191,9 @@ pub(crate) fn append(
     let total = (HEADER + words) * 8;
     let guard = take_lock(segment).map_err(Refused::Failed)?;
     let size = mapping.redo_size();
-    let head = mapping.load(control::REDO_HEAD);
-    let used = head.wrapping_sub(mapping.word(control::REDO_WRITTEN).load(Ordering::Acquire));
+    let head = mapping.load_control::<{ control::REDO_HEAD }>();
+    let written = mapping.word(control::REDO_WRITTEN).load(Ordering::Acquire);
+    let used = head.wrapping_sub(written);
     let spare = if heading.may_use_spare {
         0
     } else {
@@ -180,7 +202,7 @@ pub(crate) fn append(
     if used.saturating_add(total).saturating_add(spare) > size {
         return Err(Refused::Full(Full { needed: total }));
     }
-    let mut writer = RingWriter::new(mapping, head);
+    let mut writer = RingWriter::new(mapping, size, head);
     writer.put(head);
     writer.put(record::length(HEADER + words, heading.kind));
     writer.put(u64::from(segment.process.owner().bits()) | heading.record << 32);
@@ -196,7 +218,8 @@ pub(crate) fn append(
     fault::step();
     drop(guard);
     write(&mut writer);
-    debug_assert_eq!(writer.position, head + total);
+    debug_assert_eq!(writer.next as u64 * 8, head + total);
+    writer.prefetch_next();
     in_order();
     fault::step();
     if heading.state != State::Open {

@@ -3,13 +3,15 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::journal::{keeping, writer};
+use crate::journal::writer;
+use crate::mapped::futex;
 use crate::mapped::layout::control;
 use crate::mapped::platform::{self, coarse_milliseconds};
+use crate::redo::ring;
 use crate::segment::{Segment, place};
 
 /// The interval between two syncs.
@@ -25,28 +27,34 @@ const GROWTH_MIN: u64 = 64 << 20;
 /// Starts the thread, which has its own handle of the store, so that the program may close its own.
 pub(crate) fn start(segment: &Segment) -> io::Result<()> {
     let path: PathBuf = segment.path().into();
-    let (sign, owner) = (Arc::clone(&segment.syncer), segment.process.owner().bits());
+    let sign = Sign(Arc::clone(&segment.syncer));
     let spawn = || {
         let thread = std::thread::Builder::new().name("undercroft-sync".into());
         thread.spawn(move || {
             // An error of the disk is recorded in the store. Any other error ends the thread, and
             // the next change starts another one.
-            let _ = run(path, &sign, owner);
-            sign.store(0, Ordering::Release);
+            let _ = run(path, &sign);
         })
     };
     platform::with_signals_blocked(spawn).map(drop)
 }
 
-fn run(path: PathBuf, sign: &AtomicU64, owner: u32) -> Result<(), Error> {
+/// The word that says that the thread of a process is running. Cleared when the thread ends.
+struct Sign(Arc<AtomicU64>);
+
+impl Drop for Sign {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+fn run(path: PathBuf, sign: &Sign) -> Result<(), Error> {
     let segment = Segment::open(&path, true)?;
     place::prepare_to_write(&segment)?;
+    let me = sign.0.load(Ordering::Acquire);
+    let filled = segment.mapping.half(control::REDO_FILLED);
     let mut idle = 0;
     while segment.mapping.is_journaled() && !segment.removed() {
-        sign.store(
-            keeping::beat(owner, coarse_milliseconds()),
-            Ordering::Release,
-        );
         match needs_sync(&segment) {
             true => idle = 0,
             false => idle += 1,
@@ -57,15 +65,33 @@ fn run(path: PathBuf, sign: &AtomicU64, owner: u32) -> Result<(), Error> {
             begin_checkpoint(&segment, &path);
         }
         if idle > IDLE_INTERVALS {
-            sign.store(0, Ordering::Release);
-            fence(Ordering::SeqCst);
-            if !needs_sync(&segment) {
+            sign.0.store(0, Ordering::Release);
+            // A thread that appended a record before this sees the sign as it was, one that appends a
+            // record later sees that this thread has ended.
+            drop(ring::take_lock(&segment)?);
+            let is_taken = || {
+                let order = (Ordering::AcqRel, Ordering::Relaxed);
+                sign.0.compare_exchange(0, me, order.0, order.1).is_err()
+            };
+            if !needs_sync(&segment) || is_taken() {
                 return Ok(());
             }
             idle = 0;
             continue;
         }
-        std::thread::sleep(INTERVAL);
+        let next = Instant::now() + INTERVAL;
+        loop {
+            let seen = filled.load(Ordering::Acquire);
+            let left = next.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            futex::wait(filled, seen, left);
+            if filled.load(Ordering::Acquire) != seen {
+                // A failure is recorded in the store.
+                let _ = writer::write_out(&segment, false);
+            }
+        }
     }
     Ok(())
 }

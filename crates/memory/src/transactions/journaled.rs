@@ -1,28 +1,13 @@
 //! Appends the changes of a transaction to the journal's ring (J1, J2).
 
-use std::cell::Cell;
-
 use crate::error::Error;
-use crate::mapped::thread_cached::ThreadCached;
-use crate::redo::changes::Changes;
 use crate::redo::failure;
+use crate::redo::pending::PendingRecord;
 use crate::redo::record::{HEADER, Kind, State};
+use crate::redo::restore;
 use crate::redo::ring::{self, Full, Heading, Refused};
 use crate::transactions::Transaction;
 use crate::transactions::rare_state::Shortage;
-
-thread_local! {
-    /// The buffer for a transaction's changed ranges.
-    static CHANGES: Cell<Changes> = const { Cell::new(Changes::new()) };
-    /// The position after the last record that this thread appended.
-    static LAST_END: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Returns the journal position after the last record that this thread appended since the last call.
-/// Returns 0 if there is none.
-pub(crate) fn take_last_end() -> u64 {
-    LAST_END.try_with(Cell::take).unwrap_or_default()
-}
 
 impl Transaction<'_> {
     /// Appends a record of all changes, if the store has a journal. Must be the last step before the
@@ -38,20 +23,19 @@ impl Transaction<'_> {
         }
     }
 
-    #[cold]
     #[inline(never)]
     fn append_slowly(&mut self) -> Result<(), Error> {
         let segment = self.segment;
-        if let Some(error) = failure::failure(segment) {
+        if failure::has_failed(&segment.mapping)
+            && let Some(error) = failure::failure(segment)
+        {
             return Err(error);
         }
-        let mut changes = CHANGES.take_cached();
-        changes.clear();
-        for &(at, words) in &self.fills {
-            changes.add(at, words);
-        }
+        let mut redo = self.redo.take().unwrap_or_else(PendingRecord::take);
+        let changes = &mut redo.changes;
+        let unchanged_words = restore::needs_unchanged_words(&segment.mapping);
         for index in self.shards().iter() {
-            changes.add_log(&segment.mapping.shard_log(index));
+            changes.add_log(&segment.mapping.shard_log(index), unchanged_words);
         }
         let words = changes.finish();
         let (record, number) = self.record_and_number();
@@ -64,14 +48,11 @@ impl Transaction<'_> {
             state: State::Open,
         };
         let appended = ring::append(segment, &heading, words, |writer| changes.write(writer));
-        if changes.is_small() {
-            CHANGES.put_back(changes);
-        }
-        match appended {
+        let result = match appended {
             Ok(position) => {
-                self.appended = position + 1;
-                let _ = LAST_END.try_with(|end| end.set(position + (HEADER + words) * 8));
-                self.fills.clear();
+                redo.appended = position + 1;
+                redo.place = (position, position + (HEADER + words) * 8);
+                redo.changes.clear();
                 Ok(())
             }
             Err(Refused::Full(Full { needed })) => {
@@ -79,7 +60,9 @@ impl Transaction<'_> {
                 Err(Error::OutOfMemory)
             }
             Err(Refused::Failed(error)) => Err(error),
-        }
+        };
+        self.redo = Some(redo);
+        result
     }
 
     /// Returns the result of a heap step. If the step found no space in the journal's ring, the
@@ -95,11 +78,20 @@ impl Transaction<'_> {
     }
 
     /// Declares that the appended record counts, after the commit.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn settle_record(&mut self) {
-        if self.appended != 0 {
-            ring::settle(&self.segment.mapping, self.appended - 1, State::Counts);
-            self.appended = 0;
+        if let Some(redo) = &mut self.redo
+            && redo.appended != 0
+        {
+            ring::settle(&self.segment.mapping, redo.appended - 1, State::Counts);
+            redo.appended = 0;
         }
+    }
+
+    /// Returns the positions at which the last record that was appended starts and ends. An end of 0
+    /// means that there is none.
+    #[inline(always)]
+    pub(crate) fn place_of_record(&self) -> (u64, u64) {
+        self.redo.as_ref().map_or((0, 0), |redo| redo.place)
     }
 }

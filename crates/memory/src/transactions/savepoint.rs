@@ -51,7 +51,8 @@ impl Transaction<'_> {
         }
         let rare = self.rare.as_ref();
         savepoint.frees = self.frees.len();
-        savepoint.fills = self.fills.len();
+        let redo = self.redo.as_ref();
+        savepoint.fills = redo.map_or(0, |redo| redo.changes.ranges());
         savepoint.granted = rare.map_or(0, |rare| rare.granted.len());
         savepoint.moved = rare.map_or(0, |rare| rare.moved.len());
         savepoint.changes = rare.map_or(0, |rare| rare.changes.len());
@@ -91,7 +92,9 @@ impl Transaction<'_> {
     /// timeout. The transaction must then not be committed.
     pub fn roll_back_to(&mut self, savepoint: &LogSavepoint) -> Result<(), Error> {
         // Memory that was filled since the savepoint may belong to another shard soon.
-        self.fills.truncate(savepoint.fills);
+        if let Some(redo) = &mut self.redo {
+            redo.changes.truncate(savepoint.fills);
+        }
         self.put_back_kept(savepoint.kept);
         let segment = self.segment;
         for (index, &tail) in self.shards().iter().zip(&savepoint.tails) {

@@ -12,6 +12,7 @@ use crate::mapped::layout::{Offset, shard, slot};
 use crate::mapped::shard_words::{RecordWords, ShardWords};
 use crate::mapped::words::words_of;
 use crate::probes::fault;
+use crate::redo::pending::PendingRecord;
 use crate::segment::marks::{self, Marks};
 use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, counter, durability};
@@ -37,10 +38,8 @@ pub struct Transaction<'a> {
     /// Whether changes need extra checks, because a copy of the store is being made, the store has a
     /// journal, or a run or arena was moved.
     pub(crate) careful: bool,
-    /// The ranges that were filled without an entry in a log, for the journal.
-    pub(crate) fills: SmallVec<[(u64, u64); 4]>,
-    /// The position of the transaction's redo record, plus 1. 0 means none.
-    pub(crate) appended: u64,
+    /// The parts of the transaction's redo record, if the store has a journal.
+    pub(crate) redo: Option<Box<PendingRecord>>,
     /// Whether the transaction is a removal that is committed in parts. See `removal.rs`.
     pub(crate) in_parts: bool,
     /// Whether a part has been committed. The transaction must then not run again.
@@ -107,9 +106,8 @@ impl<'a> Transaction<'a> {
             shortage: None,
             frees: SmallVec::new(),
             cut: false,
-            careful: segment.mapping.copy_is_on() || segment.mapping.is_journaled(),
-            fills: SmallVec::new(),
-            appended: 0,
+            careful: segment.mapping.copy_is_on() | segment.mapping.is_journaled(),
+            redo: None,
             in_parts: false,
             parted: false,
             rare: None,
@@ -324,10 +322,10 @@ impl<'a> Transaction<'a> {
     }
 
     /// Notes for the journal that a range was filled without an entry in a log.
-    #[cold]
     pub(crate) fn note_fill(&mut self, at: u64, length: u64) {
         if self.careful && self.segment.mapping.is_journaled() {
-            self.fills.push((at, words_of(length)));
+            let redo = self.redo.get_or_insert_with(PendingRecord::take);
+            redo.changes.add(at, words_of(length));
         }
     }
 
@@ -485,7 +483,9 @@ impl<'a> Transaction<'a> {
         words.store::<{ slot::COMMITTED }>(number);
         in_order();
         fault::step();
-        self.settle_record();
+        if self.redo.is_some() {
+            self.settle_record();
+        }
         self.forget_logs();
         if self.rare.is_some() {
             self.count_after_commit();
@@ -518,5 +518,8 @@ impl Drop for Transaction<'_> {
         }
         self.for_each(shard_locks::unlock);
         self.segment.process.put_record(self.locked.record);
+        if let Some(redo) = self.redo.take() {
+            redo.put_back();
+        }
     }
 }

@@ -138,7 +138,7 @@ pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
             },
         );
         match ran {
-            Ok(Outcome::Committed(..)) => any |= buried > 0,
+            Ok(Outcome::Committed { .. }) => any |= buried > 0,
             // The shard retains its pages if another process holds its lock for a long time.
             Ok(Outcome::Short(_)) | Err(Error::Busy { .. }) => {}
             Err(error) => return Err(error),

@@ -12,8 +12,14 @@ use crate::writing::commit::commit;
 
 /// The outcome of one run of a body.
 pub(crate) enum Outcome<R> {
-    /// The run was committed. Contains its result and its rarely used state.
-    Committed(R, Option<Box<RareState>>),
+    /// The run was committed.
+    Committed {
+        value: R,
+        rare: Option<Box<RareState>>,
+        /// The journal positions at which the transaction's record starts and ends. An end of 0
+        /// means that it has none.
+        record: (u64, u64),
+    },
     /// The run ran out of memory and was rolled back. Contains the amounts that it had used.
     Short(Used),
 }
@@ -46,7 +52,13 @@ pub(crate) fn once<R, E: From<Error>>(
     let result = body(&mut transaction);
     let shortage = match (result, transaction.shortage) {
         (Ok(value), None) => match commit(&mut transaction)? {
-            None => return Ok(Outcome::Committed(value, transaction.rare.take())),
+            None => {
+                return Ok(Outcome::Committed {
+                    value,
+                    rare: transaction.rare.take(),
+                    record: transaction.place_of_record(),
+                });
+            }
             Some(shortage) => shortage,
         },
         (Err(error), None) => return Err(error),

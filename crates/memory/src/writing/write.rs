@@ -12,8 +12,8 @@ use crate::probes::{fault, work};
 use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, hints, place};
+use crate::transactions::Transaction;
 use crate::transactions::rare_state::Preparation;
-use crate::transactions::{Transaction, journaled};
 use crate::writing::memory_return;
 use crate::writing::reservation::{self, Runs, make_room};
 use crate::writing::run::{self, Outcome};
@@ -47,33 +47,25 @@ impl Segment {
         place::prepare_to_write(self)?;
         let mut runs = Runs::default();
         work::transaction();
-        if self.mapping.is_journaled() {
-            // Forget a record of a transaction that was not run by this function.
-            journaled::take_last_end();
-        }
         if fault::reruns() {
             run::in_vain(self, shards, marks, &mut body)?;
         }
         loop {
             let outcome = run::once(self, shards, marks, runs.in_parts, &mut body)?;
-            let end = match self.mapping.is_journaled() {
-                true => journaled::take_last_end(),
-                false => 0,
-            };
             match outcome {
-                Outcome::Committed(value, None) => {
-                    if end != 0 {
-                        keeping::after_commit(self, end)?;
+                Outcome::Committed {
+                    value,
+                    rare,
+                    record,
+                } => {
+                    if let Some(rare) = rare {
+                        make_ready(self, &rare.preparations);
+                        if rare.saved.is_some() {
+                            log_retirement::shrink_after(self, shards);
+                        }
                     }
-                    return Ok(value);
-                }
-                Outcome::Committed(value, Some(rare)) => {
-                    make_ready(self, &rare.preparations);
-                    if rare.saved.is_some() {
-                        log_retirement::shrink_after(self, shards);
-                    }
-                    if end != 0 {
-                        keeping::after_commit(self, end)?;
+                    if record.1 != 0 {
+                        keeping::after_commit(self, record)?;
                     }
                     return Ok(value);
                 }

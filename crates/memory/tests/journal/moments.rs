@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use undercroft_memory::fault::die_after;
-use undercroft_memory::{Error, Segment, ShardSet};
+use undercroft_memory::{Error, Segment, ShardSet, Transaction};
 
 use crate::history::{History, MARK, SEGMENT};
 use crate::store::{content, put};
@@ -76,30 +76,45 @@ fn changes_during_the_first_checkpoint_of_a_recovered_store_are_recovered() {
 
 #[test]
 fn change_that_is_undone_during_a_checkpoint_is_not_recovered() {
+    change_during_a_checkpoint(|_, _| Err(Error::ReadOnly));
+}
+
+#[test]
+fn words_that_change_and_change_back_during_a_checkpoint_are_recovered() {
+    // The log is so long that it contains each word only once, with its old contents.
+    change_during_a_checkpoint(|transaction, at| {
+        (0..999).try_for_each(|word| transaction.store(0, at + word * 8, 1))
+    });
+}
+
+/// Changes a block while a checkpoint copies it, then ends the change with `end`, which must leave
+/// the block as it was.
+fn change_during_a_checkpoint(end: fn(&mut Transaction<'_>, u64) -> Result<(), Error>) {
     let mut history = History::journaled();
-    put(&history.segment, 0, 0, 4_000, 1).expect("a change");
+    put(&history.segment, 0, 0, 8_000, 1).expect("a change");
     history.note();
     history.segment.make_durable().expect("a durable journal");
-    let segment = history.another_handle();
-    let mut is_done = false;
+    let mut unused = Some(history.another_handle());
     history.disk.set_hook(move |(kind, path)| {
         let in_checkpoint = path.to_string_lossy().contains(".checkpoint");
-        if kind != "open" || !in_checkpoint || std::mem::replace(&mut is_done, true) {
+        if kind != "open" || !in_checkpoint {
             return;
         }
+        let Some(segment) = unused.take() else {
+            return;
+        };
         let (sender, changed) = mpsc::channel();
-        let segment = Segment::open(segment.path(), true).expect("the same store");
         // The checkpoint copies the block while it is changed, then waits for the lock, so the
         // change ends before the checkpoint does.
         std::thread::spawn(move || {
             let result = segment.write(ShardSet::one(0), |transaction| {
-                let at = transaction.view().root(0, 0);
-                transaction.write(0, at + 8, &[9; 3_992])?;
+                let at = transaction.view().root(0, 0) + 8;
+                transaction.write(0, at, &[9; 7_992])?;
                 sender.send(()).expect("a receiver");
                 std::thread::sleep(Duration::from_millis(100));
-                Err::<(), _>(Error::ReadOnly)
+                end(transaction, at)
             });
-            assert!(matches!(result, Err(Error::ReadOnly)));
+            assert!(matches!(result, Ok(()) | Err(Error::ReadOnly)));
         });
         changed.recv().expect("a change");
     });
@@ -110,10 +125,17 @@ fn change_that_is_undone_during_a_checkpoint_is_not_recovered() {
     history.settle("after the checkpoint");
 }
 
+/// Appends a short record.
+fn change_setting(segment: &Segment) {
+    // A setting that keeps its value has no record.
+    let value = (1 << 40) + head(segment);
+    segment.set_max_memory(value).expect("a setting");
+}
+
 /// Appends records until the journal's head is at the end of its first segment.
 fn fill_segment(history: &History) {
     while head(&history.segment) < 2 * SEGMENT {
-        history.segment.set_max_memory(1 << 40).expect("a setting");
+        change_setting(&history.segment);
     }
     assert_eq!(head(&history.segment), 2 * SEGMENT);
     history.note();
@@ -159,7 +181,7 @@ fn journal_that_ends_with_a_segment_is_continued() {
     let start = head(&history.segment);
     assert_eq!(start % SEGMENT, 0);
     while head(&history.segment) < start + SEGMENT - MARK {
-        history.segment.set_max_memory(1 << 40).expect("a setting");
+        change_setting(&history.segment);
     }
     history.segment.make_durable().expect("a durable journal");
     assert_eq!(head(&history.segment), start + SEGMENT);
