@@ -139,6 +139,14 @@ impl<'m> ShardWords<'m> {
         unsafe { &*self.start.as_ptr().add(shard::LOCK as usize).cast::<Lock>() }
     }
 
+    /// Returns the words of the short part of the undo log.
+    #[inline(always)]
+    pub(crate) fn short_log(self) -> &'m [AtomicU64; (SHORT_LOG / 8) as usize] {
+        // SAFETY: the log starts at a page boundary `shard::LOG` bytes into the shard, and its short
+        // part is backed by memory and lives as long as the mapping; all access to it is atomic.
+        unsafe { &*self.start.as_ptr().add(shard::LOG as usize).cast() }
+    }
+
     #[inline(always)]
     pub(crate) fn load<const AT: u64>(self) -> u64 {
         self.word::<AT>().load(Ordering::Relaxed)

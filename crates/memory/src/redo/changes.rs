@@ -1,5 +1,9 @@
 //! The ranges of words that a record contains, collected from undo logs and from fills.
 
+use std::sync::atomic::Ordering;
+
+use crate::mapped::mapping::Mapping;
+use crate::mapped::shard_words::ShardWords;
 use crate::redo::record::{self, ENTRY_WORDS};
 use crate::redo::ring::RingWriter;
 use crate::undo::log::Log;
@@ -46,11 +50,42 @@ impl Changes {
         self.ranges.truncate(ranges);
     }
 
+    /// Adds the ranges of all entries in a shard's undo log. See [`add_log`](Self::add_log).
+    #[inline(always)]
+    pub(crate) fn add_shard(
+        &mut self,
+        mapping: &Mapping,
+        shard: ShardWords<'_>,
+        index: usize,
+        unchanged_words: bool,
+    ) {
+        let ranges = &mut self.ranges;
+        let is_short = shard.for_each_short_entry(|at, saved| {
+            let same = |word: usize| {
+                mapping.load(at + word as u64 * 8) == saved[word].load(Ordering::Relaxed)
+            };
+            let (mut start, mut end) = (0, saved.len());
+            if !unchanged_words {
+                while start < end && same(start) {
+                    start += 1;
+                }
+                while start < end && same(end - 1) {
+                    end -= 1;
+                }
+            }
+            if start < end {
+                ranges.push((at + start as u64 * 8, (end - start) as u64));
+            }
+        });
+        if !is_short {
+            self.add_log(&mapping.shard_log(index), unchanged_words);
+        }
+    }
+
     /// Adds the ranges of all entries in an undo log. Leaves out words at both ends of a range that
     /// have their old contents, unless `unchanged_words` is true.
     ///
     /// A word that has been logged repeatedly is left out only if it has its oldest contents.
-    #[inline]
     pub(crate) fn add_log(&mut self, log: &Log<'_>, unchanged_words: bool) {
         let ranges = &mut self.ranges;
         let mapping = log.mapping;

@@ -69,8 +69,8 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn redo_size(&self) -> u64 {
         let size = self.load_control::<{ control::REDO_SIZE }>();
-        let is_valid =
-            size.is_power_of_two() && (SIZE_MIN..=self.layout().redo_capacity).contains(&size);
+        let is_power = size & size.wrapping_sub(1) == 0;
+        let is_valid = is_power && size >= SIZE_MIN && size <= self.layout().redo_capacity;
         if is_valid { size } else { 0 }
     }
 
@@ -118,6 +118,21 @@ impl<'a> RingWriter<'a> {
         const LINE: usize = 8;
         for line in 1..=LINES {
             mapping::prefetch_to_write(&self.words[(self.next + line * LINE) & self.mask]);
+        }
+    }
+
+    /// Writes several words.
+    #[inline(always)]
+    fn put_all<const N: usize>(&mut self, values: [u64; N]) {
+        let place = self.next & self.mask;
+        match self.words.get(place..place + N) {
+            Some(words) => {
+                for (word, value) in words.iter().zip(values) {
+                    word.store(value, Ordering::Relaxed);
+                }
+                self.next += N;
+            }
+            None => values.into_iter().for_each(|value| self.put(value)),
         }
     }
 
@@ -203,13 +218,15 @@ pub(crate) fn append(
         return Err(Refused::Full(Full { needed: total }));
     }
     let mut writer = RingWriter::new(mapping, size, head);
-    writer.put(head);
-    writer.put(record::length(HEADER + words, heading.kind));
-    writer.put(u64::from(segment.process.owner().bits()) | heading.record << 32);
-    writer.put(heading.number);
-    writer.put(heading.shards);
-    // A record that counts from the start must be complete first.
-    writer.put(State::Open as u64);
+    writer.put_all::<{ HEADER as usize }>([
+        head,
+        record::length(HEADER + words, heading.kind),
+        u64::from(segment.process.owner().bits()) | heading.record << 32,
+        heading.number,
+        heading.shards,
+        // A record that counts from the start must be complete first.
+        State::Open as u64,
+    ]);
     in_order();
     fault::step();
     mapping

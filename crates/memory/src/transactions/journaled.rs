@@ -17,7 +17,7 @@ impl Transaction<'_> {
     /// Fails if the journal has failed (J5) or if its ring is full.
     #[inline(always)]
     pub(crate) fn append_record(&mut self) -> Result<(), Error> {
-        match self.careful && self.is_open() && self.segment.mapping.is_journaled() {
+        match self.journaled && self.is_open() {
             true => self.append_slowly(),
             false => Ok(()),
         }
@@ -26,6 +26,10 @@ impl Transaction<'_> {
     #[inline(never)]
     fn append_slowly(&mut self) -> Result<(), Error> {
         let segment = self.segment;
+        if !segment.mapping.is_journaled() {
+            // The journal has ended since this transaction began.
+            return Ok(());
+        }
         if failure::has_failed(&segment.mapping)
             && let Some(error) = failure::failure(segment)
         {
@@ -35,7 +39,8 @@ impl Transaction<'_> {
         let changes = &mut redo.changes;
         let unchanged_words = restore::needs_unchanged_words(&segment.mapping);
         for index in self.shards().iter() {
-            changes.add_log(&segment.mapping.shard_log(index), unchanged_words);
+            let shard = self.words(index);
+            changes.add_shard(&segment.mapping, shard, index, unchanged_words);
         }
         let words = changes.finish();
         let (record, number) = self.record_and_number();

@@ -35,9 +35,11 @@ pub struct Transaction<'a> {
     pub(crate) frees: SmallVec<[(Pool, Offset); 4]>,
     /// Whether this transaction has shortened a block in place.
     cut: bool,
-    /// Whether changes need extra checks, because a copy of the store is being made, the store has a
-    /// journal, or a run or arena was moved.
+    /// Whether changes need extra checks, because a copy of the store is being made, or a run or arena
+    /// was moved.
     pub(crate) careful: bool,
+    /// Whether the store has a journal.
+    pub(crate) journaled: bool,
     /// The parts of the transaction's redo record, if the store has a journal.
     pub(crate) redo: Option<Box<PendingRecord>>,
     /// Whether the transaction is a removal that is committed in parts. See `removal.rs`.
@@ -106,7 +108,8 @@ impl<'a> Transaction<'a> {
             shortage: None,
             frees: SmallVec::new(),
             cut: false,
-            careful: segment.mapping.copy_is_on() | segment.mapping.is_journaled(),
+            careful: segment.mapping.copy_is_on(),
+            journaled: segment.mapping.is_journaled(),
             redo: None,
             in_parts: false,
             parted: false,
@@ -142,7 +145,7 @@ impl<'a> Transaction<'a> {
 
     /// Returns the words of a locked shard.
     #[inline(always)]
-    fn words(&self, index: usize) -> ShardWords<'a> {
+    pub(super) fn words(&self, index: usize) -> ShardWords<'a> {
         debug_assert!(self.shards.contains(index), "shard {index} is not locked");
         match self.locked.single {
             Some(shard) => shard,
@@ -309,7 +312,7 @@ impl<'a> Transaction<'a> {
     /// for the journal.
     #[inline(always)]
     pub(crate) fn keep(&mut self, at: u64, length: u64) {
-        if self.careful {
+        if self.careful | self.journaled {
             self.keep_slowly(at, length);
         }
     }
@@ -323,7 +326,7 @@ impl<'a> Transaction<'a> {
 
     /// Notes for the journal that a range was filled without an entry in a log.
     pub(crate) fn note_fill(&mut self, at: u64, length: u64) {
-        if self.careful && self.segment.mapping.is_journaled() {
+        if self.journaled {
             let redo = self.redo.get_or_insert_with(PendingRecord::take);
             redo.changes.add(at, words_of(length));
         }

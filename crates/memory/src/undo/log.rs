@@ -12,7 +12,7 @@
 //! process that dies between any two of these steps leaves a log that undoes exactly the changes
 //! made. A rollback moves the tail down entry by entry, so it may be interrupted at any point.
 
-use std::sync::atomic::{Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 use crate::error::{Error, Fault};
 use crate::mapped::layout::shard;
@@ -65,6 +65,30 @@ impl ShardWords<'_> {
         self.store::<{ shard::LOG_TAIL }>(next);
         in_order();
         fault::step();
+        true
+    }
+
+    /// Calls `each` with the offset of each entry and its saved words, newest first, if the shard's log
+    /// is short. Otherwise returns false. Stops at an invalid entry.
+    #[inline(always)]
+    pub(crate) fn for_each_short_entry(self, mut each: impl FnMut(u64, &[AtomicU64])) -> bool {
+        let log = self.short_log();
+        let mut tail = (self.load::<{ shard::LOG_TAIL }>() / 8) as usize;
+        if tail > log.len() {
+            return false;
+        }
+        while tail >= shard_words::DESCRIPTION as usize {
+            let kind = log[tail - 1].load(Ordering::Relaxed);
+            let at = log[tail - 2].load(Ordering::Relaxed);
+            tail -= shard_words::DESCRIPTION as usize;
+            if kind >> KIND_SHIFT == WORDS {
+                let Some(start) = tail.checked_sub(kind as usize) else {
+                    return true;
+                };
+                each(at, &log[start..tail]);
+                tail = start;
+            }
+        }
         true
     }
 
