@@ -14,7 +14,8 @@ export PREFIX DESTDIR
 MINUTES ?= 15
 
 # The table that `make bench` measures: core, types, feeds, python, php, everyday, server, cache,
-# objects, streams, scripts or growth.
+# objects, streams, scripts,
+# growth or durable.
 TABLE ?= core
 
 help: ## Show this list

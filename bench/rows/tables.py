@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from core.bench import Bench
 from core.report import Course, Grid, Row
 
+from rows.durable import embedded as journaled
+from rows.durable import served as durable
 from rows.languages import caches, interface, native, php
 from rows.python import calls, channels, classic, embedded, everyday, objects, remote, services
 from rows.servers import growth, loads, messages, served
@@ -92,6 +94,15 @@ TABLES: dict[str, dict[str, Group]] = {
         "server": streams.served_rows,
         "python": streams.python_rows,
         "readers": streams.reader_rows,
+    },
+    "durable": {
+        "sets": journaled.set_rows,
+        "always": journaled.always_rows,
+        "readers": journaled.reader_rows,
+        "bulk": journaled.bulk_rows,
+        "served": durable.always_rows,
+        "checkpoints": durable.checkpoint_rows,
+        "recovery": durable.recovery_rows,
     },
     "growth": {
         "life": growth.rows,

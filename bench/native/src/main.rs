@@ -2,6 +2,7 @@
 //! `bench/run.py` creates the table.
 //!
 //! - `copies`: the longest write while another process copies the store.
+//! - `durable`: stores with a journal: writes, checkpoints and recovery.
 //! - `hot`: `get` and `set`, compared with the standard library's HashMap in the same run.
 //! - `lists`: the memory of a long list, reads of its ranges, and readers concurrent with a writer.
 //! - `messages`: latency and throughput of messages to waiting subscribers, through a store or
@@ -11,6 +12,7 @@
 //! - `sizes`: memory per key, and the time to open a store.
 
 mod copies;
+mod durable;
 mod hot;
 mod lists;
 mod messages;
@@ -38,6 +40,9 @@ enum What {
     Set(hot::Work),
     /// The longest write while another process copies the store.
     Copies(copies::Work),
+    /// Stores with a journal.
+    #[command(subcommand)]
+    Durable(durable::Work),
     /// A long list: memory, ranges, pushes and pops.
     Lists(lists::Work),
     /// One operation on a store without a peer, for counting instructions.
@@ -57,6 +62,7 @@ fn main() {
         What::Get(work) => work.get(),
         What::Set(work) => work.set(),
         What::Copies(work) => work.run(),
+        What::Durable(work) => work.run(),
         What::Lists(work) => work.run(),
         What::Loop(work) => work.run(),
         What::Messages(work) => work.run(),
