@@ -1,5 +1,6 @@
 """The rows of all tables.
 
+- `durable`: rows of stores with a journal, and of other engines that write to a disk.
 - `languages`: rows of Rust, of the C library and of PHP.
 - `python`: rows of the Python clients.
 - `servers`: rows of the server, and of the slowest calls of stores and servers.

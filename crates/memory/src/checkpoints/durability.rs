@@ -131,10 +131,12 @@ impl Segment {
         begin(self, &lock, durability, options)
     }
 
-    /// Changes when the changes of a store with a journal become durable.
+    /// Changes when the changes of a store with a journal become durable. The new mode is durable when
+    /// the call returns.
     ///
     /// # Errors
-    /// Fails if the store has no journal or if `durability` is [`Durability::None`].
+    /// Fails if the store has no journal, if `durability` is [`Durability::None`], or if the journal
+    /// cannot be written.
     pub fn set_durability(&self, durability: Durability) -> Result<(), Error> {
         if durability == Durability::None {
             return Err(Error::NoJournal);
@@ -144,7 +146,8 @@ impl Segment {
         step::run(self, |heap| match heap.load(control::JOURNALED) {
             0 => Err(Error::NoJournal),
             _ => heap.set(control::JOURNALED, durability as u64),
-        })
+        })?;
+        self.make_durable()
     }
 
     /// Ends the journal of the store and removes its files. From then on, changes do not survive a

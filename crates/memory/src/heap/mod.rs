@@ -12,12 +12,10 @@
 //! - `grants`: grants runs to shards and reclaims them.
 //! - `flushed_runs`: runs of shards that were emptied in one step.
 //! - `trim`: returns memory to the system.
-//! - `changed_settings`: changes settings that all processes share.
 //! - `backing`: backs extents with memory.
 //! - `survey`: finds runs of pages that eviction could free.
 
 pub(crate) mod backing;
-mod changed_settings;
 pub(crate) mod flushed_runs;
 pub(crate) mod grants;
 pub(crate) mod pages;

@@ -9,7 +9,9 @@
 //! - `reservation`: reserves memory before a transaction's first lock, or after it ran out of
 //!   memory.
 //! - `write`: runs a body until it is committed.
+//! - `changed_settings`: changes settings that all processes share.
 
+mod changed_settings;
 pub(crate) mod commit;
 pub(crate) mod memory_return;
 pub(crate) mod reservation;

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use undercroft_memory::fault::die_after;
-use undercroft_memory::{Error, Segment, ShardSet, Transaction};
+use undercroft_memory::{Durability, Error, Segment, ShardSet, Transaction};
 
 use crate::history::{History, MARK, SEGMENT};
 use crate::store::{content, put};
@@ -85,6 +85,22 @@ fn words_that_change_and_change_back_during_a_checkpoint_are_recovered() {
     change_during_a_checkpoint(|transaction, at| {
         (0..999).try_for_each(|word| transaction.store(0, at + word * 8, 1))
     });
+}
+
+#[test]
+fn setting_and_mode_are_durable_when_their_call_returns_with_always() {
+    let history = History::journaled();
+    let is_durable = || {
+        let journal = history.segment.journal().expect("a journal");
+        journal.durable == journal.head
+    };
+    change_setting(&history.segment);
+    assert!(!is_durable());
+    let set = history.segment.set_durability(Durability::Always);
+    set.expect("a mode");
+    assert!(is_durable());
+    change_setting(&history.segment);
+    assert!(is_durable());
 }
 
 /// Changes a block while a checkpoint copies it, then ends the change with `end`, which must leave

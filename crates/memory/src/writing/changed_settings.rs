@@ -1,8 +1,11 @@
 //! Changes settings that all processes share. With a journal, a change is a heap step, so that it has
 //! a place among the records (J1).
 
+use std::sync::atomic::Ordering;
+
 use crate::error::Error;
 use crate::heap::step;
+use crate::journal::keeping;
 use crate::mapped::layout::control;
 use crate::redo::failure;
 use crate::segment::settings::Setting;
@@ -30,7 +33,10 @@ fn set(segment: &Segment, at: u64, value: u64, is_state: bool) -> Result<(), Err
         if let Some(error) = failure::failure(segment) {
             return Err(error);
         }
-        return step::run(segment, |heap| heap.set(at, value));
+        step::run(segment, |heap| heap.set(at, value))?;
+        let head = segment.mapping.word(control::REDO_HEAD);
+        let end = head.load(Ordering::Acquire);
+        return keeping::after_commit(segment, (end, end));
     }
     segment.mapping.store(at, value);
     Ok(())
