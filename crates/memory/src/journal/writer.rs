@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Fault};
@@ -366,18 +366,9 @@ impl<'a> Files<'a> {
             let before = folder::segment_path(&self.folder, start - 8, self.length);
             disk.open(&before, false)?.sync()?;
         }
-        let path = folder::segment_path(&self.folder, start, self.length);
-        match disk.open(&path, false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-            Ok(file) => {
-                // The writer that made the segment died, possibly before its name was durable.
-                disk.sync_directory(&self.folder)?;
-                return Ok(file);
-            }
-        }
         let before = mapping.load(control::REDO_BEFORE);
         let is_first = mapping.load(control::REDO_BEGIN) == start;
+        let path = folder::segment_path(&self.folder, start, self.length);
         let header = FileHeader {
             contents: Contents::Segment,
             store: identity(self.segment),
@@ -391,6 +382,16 @@ impl<'a> Files<'a> {
             durable,
             segment: self.length,
         };
+        match disk.open(&path, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                check_header(file.as_ref(), &path, &header)?;
+                // The writer that made the segment died, possibly before its name was durable.
+                disk.sync_directory(&self.folder)?;
+                return Ok(file);
+            }
+        }
         // The file gets its name once its header is durable.
         let made = folder::unfinished(&path);
         let file = disk.open(&made, true)?;
@@ -403,6 +404,38 @@ impl<'a> Files<'a> {
         fault::step();
         Ok(file)
     }
+}
+
+/// Checks that an existing segment was made for the same part of this journal, so that the records of
+/// another one are never overwritten.
+fn check_header(file: &dyn DiskFile, path: &Path, wanted: &FileHeader) -> io::Result<()> {
+    let mut page = vec![0; HEADER_BYTES as usize];
+    let length = file.read_at(&mut page, 0)?;
+    let found = match length == page.len() {
+        true => FileHeader::unpack(&page),
+        false => Err(format!("its header has {length} bytes")),
+    };
+    let same = |found: &FileHeader| (found.contents, found.store, found.epoch, found.start);
+    if found
+        .as_ref()
+        .is_ok_and(|found| same(found) == same(wanted))
+    {
+        return Ok(());
+    }
+    let found = match found {
+        Ok(found) => format!(
+            "one of epoch {} that starts at {}",
+            found.epoch, found.start
+        ),
+        Err(reason) => reason,
+    };
+    let text = format!(
+        "{} exists: expected a segment of epoch {} that starts at {}, found {found}",
+        path.display(),
+        wanted.epoch,
+        wanted.start
+    );
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
 }
 
 /// Returns the end of the last record that ends at or before `limit`, among records that start at

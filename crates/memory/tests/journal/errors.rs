@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use fastrand::Rng;
-use undercroft_memory::{Durability, Error, JournalOptions, Setting};
+use undercroft_memory::{Disk, Durability, Error, JournalOptions, Setting};
 
-use crate::history::{History, random_choice};
+use crate::history::{History, SEGMENT, random_choice};
 use crate::power::{repetitions, seed};
 use crate::store::{change, content, create, put};
 
@@ -252,6 +252,26 @@ fn folder_is_recorded_with_its_absolute_path() {
     let folder = segment.journal().expect("a journal").folder;
     assert!(folder.is_absolute(), "{}", folder.display());
     assert!(directory.path().join("new/journal").is_dir());
+}
+
+#[test]
+fn segment_of_another_journal_is_never_overwritten() {
+    let history = History::journaled();
+    let head = history.segment.journal().expect("a journal").head;
+    let next = (head / SEGMENT + 1) * SEGMENT;
+    let path = history.folder.join(format!("{next:016x}.segment"));
+    let foreign = vec![7; SEGMENT as usize];
+    let file = history.disk.open(&path, true).expect("a file");
+    file.write_all_at(&foreign, 0).expect("space");
+    put(&history.segment, 0, 0, 2 * SEGMENT, 1).expect("a change");
+    let error = history
+        .segment
+        .make_durable()
+        .expect_err("a foreign segment");
+    let text = error.to_string();
+    assert!(text.contains("expected a segment of epoch"), "{text}");
+    assert_eq!(history.disk.bytes(&path), foreign);
+    assert!(has_failed(&history));
 }
 
 #[test]
