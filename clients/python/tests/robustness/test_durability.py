@@ -73,6 +73,36 @@ def test_forked_child_keeps_the_journal(path: str) -> None:
         assert again.mget("parent", "child") == [b"1", b"2"]
 
 
+# Changes a key and dies at once.
+DYING = """
+import os, signal, sys
+import undercroft
+undercroft.Redis(sys.argv[1], durability="everysec").set("last", "words")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+# Waits for an item that never comes, until all changes are durable, then dies.
+WAITING = """
+import os, signal, sys, time
+import undercroft
+r = undercroft.Redis(sys.argv[1])
+deadline = time.monotonic() + 60
+while r.info("persistence")["journal_lag_bytes"] and time.monotonic() < deadline:
+    r.blpop("no list", timeout=0.1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_waiting_process_makes_the_changes_of_a_dead_one_durable(path: str) -> None:
+    """Kill the only process that changed a store, and let another one wait."""
+    for program in (DYING, WAITING):
+        child = subprocess.run([sys.executable, "-c", program, path], check=False)
+        assert child.returncode == -signal.SIGKILL
+    Path(path).unlink()
+    with undercroft.Redis(path) as r:
+        assert r.get("last") == b"words"
+
+
 def test_options_are_checked(path: str) -> None:
     """Refuse an unknown mode, and warn about a different one."""
     with pytest.raises((ValueError, redis.exceptions.RedisError), match="everysec"):

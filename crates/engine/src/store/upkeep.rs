@@ -55,7 +55,7 @@ type Chore = fn(&Store, &mut Upkept) -> Result<Pace, Error>;
 /// The chores that remove keys, which are skipped while the data must not change.
 const OF_KEYS: &[Chore] = &[remove_expired, evict];
 
-/// The chores that only return memory and tidy structures.
+/// The chores that change no keys.
 const OF_MEMORY: &[Chore] = &[
     free_dying,
     free_the_dead,
@@ -64,6 +64,7 @@ const OF_MEMORY: &[Chore] = &[
     prepare_growth,
     shrink_logs,
     trim,
+    keep_journal,
 ];
 
 /// The maximum number of sweep transactions in one step.
@@ -337,6 +338,12 @@ fn shrink_logs(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
         }
     }
     Ok(pace)
+}
+
+/// Makes changes durable in time that processes made which have died.
+fn keep_journal(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
+    store.segment.keep_journal();
+    Ok(Pace::Idle)
 }
 
 /// Returns free memory to the system, except for a part that is kept mapped for reuse (H5).

@@ -10,10 +10,14 @@ use crate::error::Error;
 use crate::journal::{waiting, writer};
 use crate::mapped::futex;
 use crate::mapped::layout::control;
+use crate::mapped::platform::coarse_milliseconds;
+use crate::redo::failure;
 use crate::segment::Segment;
 
 /// The value of `control::JOURNALED` with which every call waits until its changes are durable.
 pub(crate) const ALWAYS: u64 = 2;
+/// The number of milliseconds after the last sync has begun for which its process counts as alive.
+const FORGOTTEN: u64 = 3000;
 /// The number of parts of the ring. Records are written to files when a part is full.
 const PARTS: u64 = 16;
 
@@ -40,6 +44,29 @@ pub(crate) fn after_commit(segment: &Segment, (start, end): (u64, u64)) -> Resul
     match segment.mapping.load_control::<{ control::JOURNALED }>() {
         ALWAYS => waiting::until_durable(segment, end),
         _ => Ok(()),
+    }
+}
+
+impl Segment {
+    /// Starts this process's thread that syncs the journal, if there are changes that no process makes
+    /// durable, because all processes that made changes have died. Does nothing if a process has begun
+    /// a sync within the last seconds.
+    pub fn keep_journal(&self) {
+        let mapping = &self.mapping;
+        if !mapping.is_journaled() || !self.writable() || failure::has_failed(mapping) {
+            return;
+        }
+        let head = mapping.word(control::REDO_HEAD).load(Ordering::Acquire);
+        let (last, now) = (mapping.load(control::REDO_SYNCER), coarse_milliseconds());
+        // A later time is from another boot.
+        let is_recent = last <= now && now - last < FORGOTTEN;
+        if is_recent || head == mapping.load(control::REDO_DURABLE) {
+            return;
+        }
+        let me = u64::from(self.process.owner().bits());
+        if self.syncer.load(Ordering::Relaxed) != me {
+            start_syncer(self, me);
+        }
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 /// - `store_file/truncation.rs`: `tell_when_lost`.
 /// - `locking/shard_locks.rs`: `is_locked`.
 /// - `locking/log_retirement.rs`: `shrink_log`, `shrink_logs_now`.
+/// - `journal/keeping.rs`: `keep_journal`.
 /// - `writing/changed_settings.rs`: `set_max_memory`, `set_setting`.
 /// - `heap/backing.rs`: `granted_bytes`.
 /// - `heap/trim.rs`: `trim`.
