@@ -56,6 +56,7 @@ RERUN_IN_PYTHON = (
 SOAK = (
     "undercroft-engine/crash_steps",
     "undercroft-testkit/crash_instructions",
+    "undercroft-testkit/crash_journal",
     "undercroft-testkit/crash_storm",
     "undercroft-testkit/crash_messages",
     "undercroft/caches",

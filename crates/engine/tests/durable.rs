@@ -13,15 +13,6 @@ use undercroft_testkit::state::{self, State};
 /// The number of deaths in each kind of change. One more run completes the change.
 const DEATHS: usize = 2;
 
-/// Returns the durable part of a store's state. Messages and subscriptions do not outlive a failure
-/// of the machine.
-fn durable_part(store: &Store) -> State {
-    let mut state = State::of(store).expect("a sound store");
-    state.messages.clear();
-    state.subscribers.clear();
-    state
-}
-
 /// Makes the change in a store with a journal and dies after `steps` steps. Returns the number of
 /// steps of the change, if it completed first.
 fn run(scenario: &Scenario, image: &Image, directory: &Path, steps: u64) -> Result<(), String> {
@@ -42,7 +33,7 @@ fn run(scenario: &Scenario, image: &Image, directory: &Path, steps: u64) -> Resu
     let heir = state::open(&path).expect("a store that opens");
     heir.recover().expect("a recovery");
     heir.make_durable().expect("a durable journal");
-    let survived = durable_part(&heir);
+    let survived = State::durable(&heir).expect("a sound store");
     drop(heir);
     std::fs::remove_file(&path).expect("it exists");
     let recovered = Store::open_or_recover(&path, &folder).expect("a recovered store");
@@ -51,7 +42,7 @@ fn run(scenario: &Scenario, image: &Image, directory: &Path, steps: u64) -> Resu
     }
     recovered.set_time(state::NOW);
     let problems = state::problems(&recovered).expect("a check");
-    let found = durable_part(&recovered);
+    let found = State::durable(&recovered).expect("a sound store");
     drop(recovered);
     std::fs::remove_file(&path).expect("it exists");
     undercroft_engine::remove_journal(&folder).expect("it exists");

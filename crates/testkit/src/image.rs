@@ -62,6 +62,12 @@ impl Image {
             .create_new(true)
             .mode(0o600)
             .open(path)?;
+        self.write_into(&file)
+    }
+
+    /// Gives an existing file these contents, including the holes.
+    pub fn write_into(&self, file: &File) -> io::Result<()> {
+        file.set_len(0)?;
         file.set_len(self.length)?;
         for (start, bytes) in &self.ranges {
             file.write_all_at(bytes, *start)?;

@@ -7,6 +7,7 @@
 //! - `fixture`: the store for every scenario.
 //! - `fresh`: creates stores for tests, and random numbers that a seed reproduces.
 //! - `image`: snapshots of store files, and copies created from snapshots.
+//! - `moved_disk`: a disk for the journal of a copied store file.
 //! - `race`: interrupts reads at a point that a test chooses.
 //! - `scenario`: the changes during which crash tests kill a process.
 //! - `state`: the contents of a store, and checks of the store after a process died.
@@ -17,6 +18,7 @@ pub mod examples;
 mod fixture;
 pub mod fresh;
 pub mod image;
+pub mod moved_disk;
 pub mod race;
 pub mod scenario;
 pub mod state;

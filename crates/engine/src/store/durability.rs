@@ -1,6 +1,6 @@
 //! The durability of a store: its journal and its checkpoints.
 
-use undercroft_memory::{Durability, JournalState, Recovery};
+use undercroft_memory::{Disk, Durability, JournalState, Recovery};
 
 use crate::error::Error;
 use crate::handle::store::Store;
@@ -56,6 +56,11 @@ impl Store {
             }
             (Some(_), durability) => Ok(self.segment.set_durability(durability)?),
         }
+    }
+
+    /// Replaces the disk on which the journal is kept, for tests.
+    pub fn set_disk(&mut self, disk: Box<dyn Disk>) {
+        self.segment.set_disk(disk);
     }
 
     /// Makes all changes that were made before the call durable. Returns immediately if the store

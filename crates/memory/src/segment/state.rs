@@ -258,7 +258,7 @@ impl Segment {
         self.is_alone
     }
 
-    /// Replaces the disk on which the journal is kept. For tests.
+    /// Replaces the disk on which the journal is kept, for tests.
     pub fn set_disk(&mut self, disk: Box<dyn Disk>) {
         self.disk = disk;
     }

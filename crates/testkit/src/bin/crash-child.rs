@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use undercroft_engine::{Error, Store};
+use undercroft_testkit::moved_disk::MovedDisk;
 use undercroft_testkit::scenario;
 use undercroft_testkit::storm::{copier, messages, reader, writer};
 use undercroft_testkit::{state, trace};
@@ -57,7 +58,11 @@ fn act(name: &str, path: &Path, first: fn(&Store) -> Result<(), Error>) {
         .find(|known| known.name == name)
         .unwrap_or_else(|| panic!("expected the name of a scenario, got {name:?}"));
     trace::trace_me();
-    let store = state::open(path).expect("the prepared store");
+    let mut store = state::open(path).expect("the prepared store");
+    if let Some(journal) = store.journal() {
+        // No thread of this process syncs the journal, because only this one is traced.
+        store.set_disk(Box::new(MovedDisk::unmoved(&journal.folder)));
+    }
     first(&store).expect("a whole store");
     scenario::choose_names();
     trace::marker();

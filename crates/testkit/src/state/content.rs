@@ -52,6 +52,18 @@ impl State {
         })
     }
 
+    /// Returns the part of the state that outlives a failure of the machine: all but messages and
+    /// subscriptions.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn durable(store: &Store) -> Result<State, Error> {
+        let mut state = State::of(store)?;
+        state.messages.clear();
+        state.subscribers.clear();
+        Ok(state)
+    }
+
     /// Returns the keys with shortened values, for test messages.
     pub(super) fn summary(&self) -> String {
         let keys = self
