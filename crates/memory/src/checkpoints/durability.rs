@@ -9,7 +9,7 @@ use crate::checkpoints::{areas, checkpoint};
 use crate::error::Error;
 use crate::heap::step;
 use crate::journal::folder::{self, SEGMENT, SEGMENT_MAX, SEGMENT_MIN, remove_journal};
-use crate::journal::folder_lock::FolderLock;
+use crate::journal::folder_lock::{self, FolderLock};
 use crate::journal::waiting;
 use crate::locking::shard_locks;
 use crate::mapped::disk::Disk;
@@ -127,7 +127,7 @@ impl Segment {
         options: &JournalOptions,
     ) -> Result<(), Error> {
         place::prepare_to_write(self)?;
-        let lock = FolderLock::acquire(folder, self.path())?;
+        let lock = FolderLock::acquire(folder, self.path(), &|_| folder_lock::sleep(self.hook()))?;
         begin(self, &lock, durability, options)
     }
 

@@ -12,18 +12,51 @@ use crate::error::Error;
 use crate::journal::folder::{LOCK, store_identity};
 use crate::mapped::layout::PAGE;
 use crate::mapped::{disk, platform};
+use crate::processes::patience::{self, WaitHook};
 use crate::redo::failure;
 use crate::segment::{Segment, membership};
 
 /// The interval between two attempts to acquire the folder's lock.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long to wait for another process that is recovering the store.
-const RECOVERY_PATIENCE: Duration = Duration::from_secs(3600);
+/// How long to wait for another process that is recovering the store and makes no progress.
+const RECOVERY_PATIENCE: Duration = Duration::from_secs(300);
+/// The first word of a lock file during a recovery.
+const RECOVERING: &str = "recovering";
 
 /// The byte of the lock file that processes share while they write records.
 const WRITERS: u64 = 1;
 /// How long to wait for processes that are writing records.
 const WRITERS_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The progress of a process that is recovering a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Recovering {
+    pub(crate) pid: u32,
+    /// The number of bytes that it has read.
+    pub(crate) done: u64,
+    /// The number of bytes to read.
+    pub(crate) total: u64,
+}
+
+/// What a process does while it waits for a folder: it sleeps, and shows the progress of the process
+/// for which it waits. An error ends the wait.
+pub(crate) type Pause<'a> = &'a dyn Fn(Option<Recovering>) -> Result<(), Error>;
+
+/// Sleeps between two attempts, without the locks of a language runtime.
+///
+/// # Errors
+/// Fails if the wait is interrupted.
+pub(crate) fn sleep(hook: Option<&dyn WaitHook>) -> Result<(), Error> {
+    let Some(hook) = hook else {
+        std::thread::sleep(PAUSE);
+        return Ok(());
+    };
+    hook.blocked(&mut || std::thread::sleep(PAUSE));
+    match patience::is_interrupted(hook) {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
+    }
+}
 
 /// The lock of a journal's folder, which the kernel holds as long as the file is open.
 pub(crate) struct FolderLock {
@@ -34,7 +67,14 @@ pub(crate) struct FolderLock {
 impl FolderLock {
     /// Creates the folder if needed and locks it. Waits for a process that is recovering the store
     /// at `path`.
-    pub(crate) fn acquire(folder: &Path, path: &Path) -> Result<FolderLock, Error> {
+    ///
+    /// # Errors
+    /// Fails if that process makes no progress for five minutes, or if `pause` fails.
+    pub(crate) fn acquire(
+        folder: &Path,
+        path: &Path,
+        pause: Pause<'_>,
+    ) -> Result<FolderLock, Error> {
         let fail = |source| Error::Journal {
             folder: folder.into(),
             source,
@@ -46,16 +86,16 @@ impl FolderLock {
         options.read(true).write(true).create(true).truncate(false);
         options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let file = options.open(folder.join(LOCK)).map_err(fail)?;
-        let start = Instant::now();
+        let (mut start, mut seen) = (Instant::now(), None);
         while !platform::try_lock_byte(&file, 0).map_err(fail)? {
-            if start.elapsed() >= RECOVERY_PATIENCE {
-                let reason = format!(
-                    "another process has been recovering {} for an hour",
-                    path.display()
-                );
-                return Err(fail(io::Error::new(io::ErrorKind::TimedOut, reason)));
+            let progress = read_progress(&file);
+            if progress != seen {
+                (start, seen) = (Instant::now(), progress);
             }
-            std::thread::sleep(PAUSE);
+            if start.elapsed() >= RECOVERY_PATIENCE {
+                return Err(fail(no_progress(path, progress)));
+            }
+            pause(progress)?;
         }
         Ok(FolderLock {
             folder: folder.into(),
@@ -82,8 +122,18 @@ impl FolderLock {
         })
     }
 
+    /// Shows processes that wait for the lock how far a recovery has come. Errors are ignored,
+    /// because the progress is only information.
+    pub(crate) fn write_progress(&self, done: u64, total: u64) {
+        let pid = std::process::id();
+        // Without a line end, the text names no store. The numbers only grow, so each text replaces
+        // the one before it.
+        let text = format!("{RECOVERING} {pid} {done} {total}");
+        let _ = self.file.write_all_at(text.as_bytes(), 0);
+    }
+
     /// Waits until no process is writing records to the folder.
-    pub(crate) fn wait_for_writers(&self) -> Result<(), Error> {
+    pub(crate) fn wait_for_writers(&self, pause: Pause<'_>) -> Result<(), Error> {
         let fail = |source| Error::Journal {
             folder: self.folder.clone(),
             source,
@@ -94,7 +144,7 @@ impl FolderLock {
                 let text = "a process of the old store file is writing it and does not finish";
                 return Err(fail(io::Error::new(io::ErrorKind::TimedOut, text)));
             }
-            std::thread::sleep(PAUSE);
+            pause(None)?;
         }
         platform::unlock_byte(&self.file, WRITERS).map_err(fail)
     }
@@ -128,6 +178,38 @@ impl FolderLock {
         }
         Ok(())
     }
+}
+
+/// Returns the progress that a recovering process has written to a lock file.
+fn read_progress(file: &File) -> Option<Recovering> {
+    let mut bytes = [0; 128];
+    let read = file.read_at(&mut bytes, 0).ok()?;
+    let text = std::str::from_utf8(&bytes[..read]).ok()?;
+    let mut words = text.split_ascii_whitespace();
+    if words.next() != Some(RECOVERING) || text.contains('\n') {
+        return None;
+    }
+    let mut number = || words.next()?.parse::<u64>().ok();
+    Some(Recovering {
+        pid: u32::try_from(number()?).ok()?,
+        done: number()?,
+        total: number()?,
+    })
+}
+
+/// Returns the error for a process that holds a folder's lock for too long.
+fn no_progress(path: &Path, progress: Option<Recovering>) -> io::Error {
+    let process = match progress {
+        Some(recovering) => format!("process {}", recovering.pid),
+        None => "another process".to_owned(),
+    };
+    let reason = format!(
+        "{process} is recovering {} and has made no progress for {} seconds; if it is stopped, \
+         continue it with SIGCONT or kill it",
+        path.display(),
+        RECOVERY_PATIENCE.as_secs()
+    );
+    io::Error::new(io::ErrorKind::TimedOut, reason)
 }
 
 /// Returns the first line that names a store file, its device and inode numbers, and the second

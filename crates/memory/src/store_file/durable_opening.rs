@@ -10,8 +10,11 @@ use crate::error::Error;
 use crate::journal::folder_lock::{self, FolderLock};
 use crate::mapped::disk;
 use crate::segment::Segment;
+use crate::store_file::checkpoint_reader::{self, CheckpointReader};
+use crate::store_file::journal_recovery;
 use crate::store_file::opening::{self, Initially, Options};
-use crate::store_file::replay::{self, Cut};
+use crate::store_file::record_reader::Cut;
+use crate::store_file::recovery_watch::{RecoveryProgress, RecoveryWatch};
 
 /// The journal with which a store is opened.
 #[derive(Clone, Debug)]
@@ -58,6 +61,22 @@ impl Segment {
         initially: Initially<'_>,
         journal: &JournalTerms,
     ) -> Result<Opened, Error> {
+        Segment::open_watched(path, options, initially, journal, &RecoveryWatch::default())
+    }
+
+    /// Opens a store like [`open_with_journal`](Self::open_with_journal), and shows the progress of a
+    /// recovery, or of the recovery by another process.
+    ///
+    /// # Errors
+    /// Fails like [`open_with_journal`](Self::open_with_journal), or if it is interrupted. Nothing is
+    /// changed then.
+    pub fn open_watched(
+        path: &Path,
+        options: &Options,
+        initially: Initially<'_>,
+        journal: &JournalTerms,
+        watch: &RecoveryWatch<'_>,
+    ) -> Result<Opened, Error> {
         let path = opening::absolute(path)?;
         let has_folder = journal.folder.is_dir();
         if !has_folder && matches!(journal.durability, None | Some(Durability::None)) {
@@ -79,7 +98,7 @@ impl Segment {
             Err(error) if is_missing(&error) || matches!(error, Error::Unclean { .. }) => {}
             Err(error) => return Err(error),
         }
-        let lock = FolderLock::acquire(&journal.folder, &path)?;
+        let lock = FolderLock::acquire(&journal.folder, &path, &|held| watch.wait(held))?;
         // Another process may have done the rest in the meantime.
         let (is_unclean, found) = match Segment::open(&path, true) {
             Ok(segment) => (false, Some(segment)),
@@ -90,7 +109,7 @@ impl Segment {
         if let Some(segment) = found {
             return begin(segment, &lock, journal);
         }
-        if let Some((segment, recovery)) = recover(&path, is_unclean, &lock, journal)? {
+        if let Some((segment, recovery)) = recover(&path, is_unclean, &lock, journal, watch)? {
             return Ok(Opened {
                 segment,
                 recovery: Some(recovery),
@@ -134,13 +153,25 @@ fn recover(
     is_unclean: bool,
     lock: &FolderLock,
     journal: &JournalTerms,
+    watch: &RecoveryWatch<'_>,
 ) -> Result<Option<(Segment, Recovery)>, Error> {
     let start = Instant::now();
     let disk = disk::local_disk();
-    let Some(checkpoint) = replay::find_checkpoint(disk.as_ref(), &journal.folder)? else {
-        return Ok(None);
+    let folder = journal.folder.as_path();
+    let fail = |source| Error::Journal {
+        folder: folder.into(),
+        source,
     };
-    lock.check_unused(path, &checkpoint.page)?;
+    let starts = checkpoint_reader::starts(disk.as_ref(), folder).map_err(fail)?;
+    if starts.is_empty() {
+        return Ok(None);
+    }
+    for start in starts {
+        // The recovery reports a damaged file.
+        if let Ok(checkpoint) = CheckpointReader::open(disk.as_ref(), folder, start) {
+            lock.check_unused(path, &checkpoint.page)?;
+        }
+    }
     let fail = |source| Error::Io {
         doing: "setting aside the unclean file of",
         path: path.into(),
@@ -152,9 +183,10 @@ fn recover(
     }
     // No process may still write records of the old store file: each of them finds that its file is
     // gone.
-    lock.wait_for_writers()?;
+    lock.wait_for_writers(&|found| watch.wait(found))?;
     lock.forget_store()?;
-    let recovered = Segment::recover_from(path, &journal.folder, None, disk.as_ref());
+    let publish = |progress: RecoveryProgress| lock.write_progress(progress.done, progress.total);
+    let recovered = journal_recovery::recover(path, folder, None, disk.as_ref(), watch, &publish);
     // The journal has everything that is durable, so the old file is needed only if the journal could
     // not be read. A process that died during an earlier recovery may have left it as well.
     let _ = match recovered {

@@ -31,10 +31,27 @@ pub(super) fn new(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
     put(header::RING, layout.ring_size);
     put(header::UNSYNCED, boot);
     platform::random(&mut page[header::HASH_KEY as usize..header::HASH_KEY as usize + 16])?;
+    seal(&mut page);
+    Ok(page)
+}
+
+/// Computes the checksum of a header page.
+fn seal(page: &mut [u8]) {
     let checksum = CHECKSUM.checksum(&page[..header::CHECKSUM as usize]);
     let at = header::CHECKSUM as usize;
     page[at..at + 8].copy_from_slice(&u64::from(checksum).to_le_bytes());
-    Ok(page)
+}
+
+/// Returns the header page of a store that has the same contents as the store of `page`, but is
+/// another store: their journals are not interchangeable.
+pub(super) fn with_new_identity(page: &[u8]) -> Vec<u8> {
+    let mut page = page.to_vec();
+    let at = header::CREATED as usize;
+    let created = u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+    let now = unix_milliseconds().max(created + 1);
+    page[at..at + 8].copy_from_slice(&now.to_le_bytes());
+    seal(&mut page);
+    page
 }
 
 /// Returns the length of the store file that a header page states.

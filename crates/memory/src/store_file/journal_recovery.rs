@@ -13,9 +13,12 @@ use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform;
 use crate::segment::{Segment, counter};
-use crate::store_file::opening;
-use crate::store_file::replay::{self, Cut, NewStore};
-use crate::store_file::{header_page, replay::Replayed};
+use crate::store_file::checkpoint_reader::{self, CheckpointReader};
+use crate::store_file::new_store::NewStore;
+use crate::store_file::record_reader::{Cut, RecordReader};
+use crate::store_file::recovery_watch::{Meter, RecoveryProgress, RecoveryWatch};
+use crate::store_file::replay::{self, Replayed, Source};
+use crate::store_file::{header_page, opening};
 
 /// The size of a recovered store's ring in bytes.
 const RING: u64 = 16 << 20;
@@ -43,81 +46,173 @@ impl Segment {
         durability: Option<Durability>,
         disk: &dyn Disk,
     ) -> Result<Option<Recovered>, Error> {
-        let folder = &std::path::absolute(folder).map_err(|source| Error::Journal {
-            folder: folder.into(),
-            source,
-        })?;
-        let Some(checkpoint) = replay::find_checkpoint(disk, folder)? else {
-            return Ok(None);
-        };
-        let path = opening::absolute(path)?;
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        let fail = |doing| {
-            let path = path.clone();
-            move |source| Error::Io {
+        let watch = RecoveryWatch::default();
+        recover(path, folder, durability, disk, &watch, &|_| ())
+    }
+}
+
+/// Recovers a store that continues its journal. See [`Segment::recover_from`].
+pub(crate) fn recover(
+    path: &Path,
+    folder: &Path,
+    durability: Option<Durability>,
+    disk: &dyn Disk,
+    watch: &RecoveryWatch<'_>,
+    publish: &dyn Fn(RecoveryProgress),
+) -> Result<Option<Recovered>, Error> {
+    let folder = &std::path::absolute(folder).map_err(|source| Error::Journal {
+        folder: folder.into(),
+        source,
+    })?;
+    let source = Source {
+        disk,
+        folder,
+        limit: None,
+        publish,
+    };
+    let starts = checkpoint_reader::starts(disk, folder).map_err(|error| source.fail(error))?;
+    let mut newest: Option<(u64, Error)> = None;
+    for start in starts {
+        match recover_from_checkpoint(path, &source, start, newest.as_ref(), durability, watch) {
+            Err(Attempt::Checkpoint(error)) => newest = newest.or(Some((start, error))),
+            Err(Attempt::Other(error)) => return Err(error),
+            Ok(recovered) => return Ok(Some(recovered)),
+        }
+    }
+    newest.map_or(Ok(None), |(_, error)| Err(error))
+}
+
+/// The failure of a recovery from one checkpoint.
+pub(crate) enum Attempt {
+    /// The checkpoint is damaged, so an older one must be tried.
+    Checkpoint(Error),
+    Other(Error),
+}
+
+fn other(error: Error) -> Attempt {
+    Attempt::Other(error)
+}
+
+/// Returns whether an error says that a file is damaged or incomplete.
+fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Journal { source, .. }
+        if source.kind() == std::io::ErrorKind::InvalidData)
+}
+
+/// Recovers a store from the checkpoint that starts at a position.
+pub(crate) fn recover_from_checkpoint(
+    path: &Path,
+    source: &Source<'_>,
+    start: u64,
+    newer: Option<&(u64, Error)>,
+    durability: Option<Durability>,
+    watch: &RecoveryWatch<'_>,
+) -> Result<Recovered, Attempt> {
+    let path = opening::absolute(path).map_err(other)?;
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let fail = |doing| {
+        let path = path.clone();
+        move |source| {
+            other(Error::Io {
                 doing,
                 path,
                 source,
-            }
-        };
-        let damaged = |reason| Error::NotAStore {
+            })
+        }
+    };
+    let damage = |error: Error| match is_damage(&error) {
+        true => Attempt::Checkpoint(error),
+        false => Attempt::Other(error),
+    };
+    let mut checkpoint = CheckpointReader::open(source.disk, source.folder, start)
+        .map_err(|error| damage(source.fail(error)))?;
+    let length = header_page::file_length(&checkpoint.page);
+    let (layout, _) = header_page::parse(&checkpoint.page, length).map_err(|reason| {
+        other(Error::NotAStore {
             path: checkpoint.path.clone(),
             reason,
-        };
-        let length = header_page::file_length(&checkpoint.page);
-        let (layout, _) = header_page::parse(&checkpoint.page, length).map_err(damaged)?;
-        let file =
-            platform::create_unnamed(directory).map_err(fail("creating an unnamed file for"))?;
-        opening::refuse_file_system(&file, &path)?;
-        file.set_len(layout.file_length)
-            .map_err(fail("setting the length of"))?;
-        let map = Map::shared(&file, layout.file_length, true).map_err(fail("mapping"))?;
-        let mapping = Mapping::new(map, layout, true);
-        opening::populate(&file, &mapping).map_err(fail("allocating memory for"))?;
-        let mut store = NewStore::new(&file, &mapping);
-        let replayed = replay::replay(disk, folder, &checkpoint, &mut store)?;
-        for extent in 0..mapping.load(control::HEAP_HIGH).min(layout.extents) {
-            // A retired extent can be recalled, so it needs memory as well.
-            let bit = |map: u64| mapping.load(map + extent / 64 * 8) >> (extent % 64) & 1 == 1;
-            if bit(layout.reserved_map) || bit(layout.retired_map) {
-                let descriptors = layout.descriptor(extent * EXTENT_PAGES);
-                store
-                    .back(layout.heap + extent * EXTENT, EXTENT)
-                    .and_then(|()| store.back(descriptors, EXTENT_PAGES * descriptor::STRIDE))
-                    .map_err(fail("allocating memory for"))?;
-            }
-        }
+        })
+    })?;
+    let file = platform::create_unnamed(directory).map_err(fail("creating an unnamed file for"))?;
+    opening::refuse_file_system(&file, &path).map_err(other)?;
+    file.set_len(layout.file_length)
+        .map_err(fail("setting the length of"))?;
+    let map = Map::shared(&file, layout.file_length, true).map_err(fail("mapping"))?;
+    let mapping = Mapping::new(map, layout, true);
+    opening::populate(&file, &mapping).map_err(fail("allocating memory for"))?;
+    let mut store = NewStore::new(&file, &mapping);
+    let segments = RecordReader::new(source.disk, source.folder, &checkpoint.header, 0).total();
+    let segments = segments.map_err(|error| other(source.fail(error)))?;
+    let mut meter = Meter::new(watch, checkpoint.length + segments);
+    let end = replay::load(source, &mut checkpoint, &store, &mut meter).map_err(damage)?;
+    let newer = newer.map(|(start, error)| (*start, error.to_string()));
+    let newer = newer.as_ref();
+    let replayed =
+        replay::replay(source, &checkpoint, end, newer, &mut store, &mut meter).map_err(other)?;
+    back_extents(&store, &mapping).map_err(fail("allocating memory for"))?;
+    prepare(&mapping, &replayed);
+    if replayed.continuation.is_some() {
         let ring = RING.min(layout.redo_capacity);
         store
             .back(layout.redo, redo::DATA + ring)
             .map_err(fail("allocating memory for"))?;
-        prepare(&mapping, folder, durability, &replayed);
+        continue_journal(&mapping, source.folder, durability, &replayed);
         mapping.store(control::REDO_SIZE, ring);
-        let boot = opening::this_boot(&file).map_err(fail("reading the boot id to create"))?;
-        mapping.copy_from(0, &checkpoint.page[..PAGE as usize]);
-        mapping.store(header::UNSYNCED, boot);
-        // The store gets its name once it is complete, so that no other process uses it before.
-        let made = opening::with_suffix(&path, ".recovering");
-        let _ = std::fs::remove_file(&made);
-        platform::link(&file, &made).map_err(fail("creating"))?;
-        let result = finish(&made, disk, &replayed);
-        let renamed =
-            result.and_then(|()| std::fs::hard_link(&made, &path).map_err(fail("creating")));
-        let _ = std::fs::remove_file(&made);
-        renamed?;
-        let mut segment = Segment::open(&path, true)?;
-        segment.set_disk(disk.another_handle());
-        Ok(Some(Recovered {
-            segment,
-            position: replayed.end,
-            cut: replayed.cut,
-        }))
     }
+    let boot = opening::this_boot(&file).map_err(fail("reading the boot id to create"))?;
+    let page = match replayed.continuation {
+        Some(_) => checkpoint.page,
+        None => header_page::with_new_identity(&checkpoint.page),
+    };
+    mapping.copy_from(0, &page[..PAGE as usize]);
+    mapping.store(header::UNSYNCED, boot);
+    // The store gets its name once it is complete, so that no other process uses it before.
+    let made = opening::with_suffix(&path, ".recovering");
+    let _ = std::fs::remove_file(&made);
+    platform::link(&file, &made).map_err(fail("creating"))?;
+    let result = finish(&made, source.disk, &replayed).map_err(other);
+    let renamed = result.and_then(|()| std::fs::hard_link(&made, &path).map_err(fail("creating")));
+    let _ = std::fs::remove_file(&made);
+    renamed?;
+    let mut segment = Segment::open(&path, true).map_err(other)?;
+    segment.set_disk(source.disk.another_handle());
+    Ok(Recovered {
+        segment,
+        position: replayed.end,
+        cut: replayed.cut,
+    })
 }
 
-/// Sets the words of a recovered store that are not part of a checkpoint.
-fn prepare(mapping: &Mapping, folder: &Path, durability: Option<Durability>, replayed: &Replayed) {
-    use std::os::unix::ffi::OsStrExt;
+/// Backs all extents that the store has reserved with memory, in runs that are as long as possible.
+fn back_extents(store: &NewStore<'_>, mapping: &Mapping) -> std::io::Result<()> {
+    let layout = *mapping.layout();
+    let extents = mapping.load(control::HEAP_HIGH).min(layout.extents);
+    let is_backed = |extent: u64| {
+        // A retired extent can be recalled, so it needs memory as well.
+        [layout.reserved_map, layout.retired_map]
+            .iter()
+            .any(|map| mapping.load(map + extent / 64 * 8) >> (extent % 64) & 1 == 1)
+    };
+    let mut extent = 0;
+    while extent < extents {
+        let first = extent;
+        while extent < extents && is_backed(extent) {
+            extent += 1;
+        }
+        if extent > first {
+            let count = extent - first;
+            let descriptors = layout.descriptor(first * EXTENT_PAGES);
+            store.back(layout.heap + first * EXTENT, count * EXTENT)?;
+            store.back(descriptors, count * EXTENT_PAGES * descriptor::STRIDE)?;
+        }
+        extent += 1;
+    }
+    Ok(())
+}
+
+/// Sets the words of a recovered store that are not part of a checkpoint, as in a store without a
+/// journal.
+fn prepare(mapping: &Mapping, replayed: &Replayed) {
     let layout = *mapping.layout();
     for index in 0..layout.shards {
         let base = layout.shard(index);
@@ -127,26 +222,49 @@ fn prepare(mapping: &Mapping, folder: &Path, durability: Option<Durability>, rep
         let marked = mapping.load(base + shard::MARK) != 0;
         counter::set_mark(mapping.word(base + shard::COUNTER), marked);
     }
+    let epoch = replayed
+        .continuation
+        .map_or(replayed.epoch + 1, |next| next.epoch);
+    for (word, value) in [
+        (control::WRITING, 1),
+        (control::GENERATION_BASE, epoch << 10),
+        (control::RETIRED_OWNER, 0),
+    ] {
+        mapping.store(word, value);
+    }
+    if replayed.continuation.is_none() {
+        mapping.store(control::JOURNALED, 0);
+    }
+}
+
+/// Sets the words with which a recovered store continues its journal.
+fn continue_journal(
+    mapping: &Mapping,
+    folder: &Path,
+    durability: Option<Durability>,
+    replayed: &Replayed,
+) {
+    use std::os::unix::ffi::OsStrExt;
+    let Some(next) = replayed.continuation else {
+        return;
+    };
+    let layout = *mapping.layout();
     let name = folder.as_os_str().as_bytes();
     mapping.store(layout.redo + redo::PATH_LENGTH, name.len() as u64);
     mapping.copy_from(layout.redo + redo::PATH, name);
-    let start = replayed.start;
     // The store keeps its mode, which is a part of the checkpoint and of the records.
     let mode = match durability {
         None | Some(Durability::None) => mapping.load(control::JOURNALED).max(1),
         Some(durability) => durability as u64,
     };
     for (word, value) in [
-        (control::WRITING, 1),
-        (control::GENERATION_BASE, replayed.epoch << 10),
-        (control::RETIRED_OWNER, 0),
-        (control::REDO_EPOCH, replayed.epoch),
+        (control::REDO_EPOCH, next.epoch),
         (control::REDO_SEGMENT, replayed.segment),
         (control::REDO_BEFORE, replayed.end),
-        (control::REDO_BEGIN, start),
-        (control::REDO_HEAD, start),
-        (control::REDO_WRITTEN, start),
-        (control::REDO_DURABLE, start),
+        (control::REDO_BEGIN, next.start),
+        (control::REDO_HEAD, next.start),
+        (control::REDO_WRITTEN, next.start),
+        (control::REDO_DURABLE, next.start),
         (control::JOURNALED, mode),
     ] {
         mapping.store(word, value);

@@ -6,19 +6,33 @@
 //! - `header_page`: builds the header page of a new store, and checks it when a store is opened.
 //! - `recovery`: recovers from a dead process before its process table entry is reused.
 //! - `opening`: creates and opens store files.
-//! - `replay`: reads a journal's checkpoint and records.
+//! - `recovery_watch`: observes a recovery and ends it when it is interrupted.
+//! - `new_store`: a store file that is being filled.
+//! - `checkpoint_reader`: reads checkpoints.
+//! - `record_reader`: reads the records of a journal.
+//! - `pipeline`: reads and applies at the same time.
+//! - `replay`: fills a store file from a checkpoint and records.
 //! - `journal_recovery`: recovers a store from its journal.
+//! - `read_only_disk`: opens the files of a journal that must not be changed.
+//! - `point_in_time`: recovers a store as it was at an earlier time.
 //! - `durable_opening`: opens stores that have a journal, and recovers them.
 //! - `syncer`: the thread that syncs the journal and begins checkpoints.
 //! - `sync`: writes a store to disk.
 //! - `truncation`: how a program exits if its store's file is truncated.
 
+mod checkpoint_reader;
 pub(crate) mod durable_opening;
 mod header_page;
 pub(crate) mod journal_recovery;
+mod new_store;
 pub(crate) mod opening;
+mod pipeline;
+pub(crate) mod point_in_time;
+mod read_only_disk;
+pub(crate) mod record_reader;
 mod recovery;
-pub(crate) mod replay;
+pub(crate) mod recovery_watch;
+mod replay;
 mod sync;
 mod syncer;
 mod truncation;

@@ -1,0 +1,78 @@
+//! Reads and applies at the same time, with a second thread.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use crate::error::Error;
+use crate::mapped::platform;
+
+/// The number of buffers: one that is being filled, one that is being applied, and two that wait.
+const BUFFERS: usize = 4;
+
+/// A function that applies a buffer.
+type Apply<'a, B> = &'a mut (dyn FnMut(&B) -> Result<(), Error> + Send);
+
+/// Calls `fill` in this thread until it returns false, and `apply` with each filled buffer, in order.
+/// `apply` runs in a second thread if the process may have one.
+///
+/// # Errors
+/// Returns the first error of `apply`, or else that of `fill`.
+pub(crate) fn run<B: Default + Send>(
+    mut fill: impl FnMut(&mut B) -> Result<bool, Error>,
+    mut apply: impl FnMut(&B) -> Result<(), Error> + Send,
+) -> Result<(), Error> {
+    let (full, filled) = sync_channel::<B>(BUFFERS);
+    let (empty, emptied) = sync_channel::<B>(BUFFERS);
+    for _ in 0..BUFFERS {
+        let _ = empty.try_send(B::default());
+    }
+    // The thread gets `apply` only once it runs, so that this thread keeps it if it does not.
+    let (give, given) = sync_channel::<Apply<'_, B>>(1);
+    thread::scope(|scope| {
+        let second = platform::with_signals_blocked(|| {
+            let thread = thread::Builder::new().name("undercroft-recovery".into());
+            thread.spawn_scoped(scope, move || match given.recv() {
+                Ok(apply) => apply_all(&filled, &empty, apply),
+                Err(_) => Ok(()),
+            })
+        });
+        let Ok(second) = second else {
+            let mut buffer = B::default();
+            while fill(&mut buffer)? {
+                apply(&buffer)?;
+            }
+            return Ok(());
+        };
+        let _ = give.send(&mut apply);
+        let mut result = Ok(());
+        // The channels end when the second thread fails.
+        while let Ok(mut buffer) = emptied.recv() {
+            match fill(&mut buffer) {
+                Ok(true) if full.send(buffer).is_ok() => {}
+                Ok(_) => break,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        drop(full);
+        match second.join() {
+            Ok(applied) => applied.and(result),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+fn apply_all<B>(
+    filled: &Receiver<B>,
+    empty: &SyncSender<B>,
+    apply: Apply<'_, B>,
+) -> Result<(), Error> {
+    while let Ok(buffer) = filled.recv() {
+        apply(&buffer)?;
+        // The other thread has ended if this fails.
+        let _ = empty.send(buffer);
+    }
+    Ok(())
+}
