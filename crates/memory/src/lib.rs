@@ -113,6 +113,10 @@ pub use segment::shard_set::ShardSet;
 pub use segment::upkeep::Turn;
 pub use store_file::durable_opening::{JournalTerms, Opened, Recovery};
 pub use store_file::journal_recovery::Recovered;
+pub use store_file::journal_report::{
+    JournalFile, JournalFileKind, JournalRecord, JournalRecordKind, JournalVerdict, journal_files,
+    read_journal, verify_journal,
+};
 pub use store_file::opening::{Initially, Options, capacity_made};
 pub use store_file::point_in_time::Until;
 pub use store_file::record_reader::Cut;

@@ -42,6 +42,11 @@ impl Owner {
         u64::from(self.0 & ((1 << SLOT_BITS) - 1)).wrapping_sub(1)
     }
 
+    /// Returns the lowest bits of the slot's generation.
+    pub(crate) fn generation(self) -> u64 {
+        u64::from(self.0 >> SLOT_BITS)
+    }
+
     /// Returns whether this owner belongs to the given generation of its slot.
     pub(crate) fn is_of_generation(self, generation: u64) -> bool {
         self == Owner::new(self.slot(), generation)

@@ -8,6 +8,7 @@ mod errors;
 mod history;
 mod moments;
 mod opening;
+mod point_in_time;
 mod power;
 mod recording_disk;
 mod store;
