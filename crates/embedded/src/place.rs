@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use undercroft_commands::session::Session;
 use undercroft_commands::table::{Flag, find};
-use undercroft_engine::{Durability, Error, ForkMutex, Options, Store, StoreName, Terms, WaitHook};
+use undercroft_engine::{
+    Durability, Error, ForkMutex, Options, RecoveryWatch, Store, StoreName, Terms, WaitHook,
+};
 
 use crate::open_store::OpenStore;
 
@@ -186,8 +188,14 @@ impl Place {
             capacity: self.terms.capacity,
             ..Options::default()
         };
-        let mut store = Store::open_or_create_so(path, &options, &self.terms)?;
-        if let Some(hook) = hook() {
+        let hook = hook();
+        // A recovery may take long, and so may the wait for the recovery by another process.
+        let watch = RecoveryWatch {
+            hook: hook.as_deref(),
+            report: None,
+        };
+        let mut store = Store::open_or_create_watched(path, &options, &self.terms, &watch)?;
+        if let Some(hook) = hook {
             store.set_wait_hook(hook);
         }
         let opened = Arc::new(OpenStore::new(store));

@@ -75,11 +75,14 @@ pub use types::value_type::{Encoding, ValueType};
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    Cut, Durability, ForkGuard, ForkMutex, HeldLock, Holder, JournalState, LockName, Member,
-    Offset, Options, PatienceLimited, Pinned, PinnedBlock, Recovery, Removing, Report, Scratch,
-    ShardSet, Staged, Statistics, SuspendedBlock, ThreadCached, User, View, WaitHook,
-    coarse_milliseconds, defer_signals, is_patience_limited, limit_patience, remove_journal,
-    remove_sockets, removing, thread_time, unlimited_patience,
+    Cut, Durability, ForkGuard, ForkMutex, HeldLock, Holder, JournalBackup, JournalFile,
+    JournalFileKind, JournalRecord, JournalRecordKind, JournalState, JournalVerdict, LockName,
+    Member, Offset, Options, PatienceLimited, Pinned, PinnedBlock, Recovery, RecoveryProgress,
+    RecoveryStage, RecoveryWatch, Removing, Report, Scratch, ShardSet, Staged, Statistics,
+    SuspendedBlock, ThreadCached, Until, User, View, WaitHook, back_up_journal,
+    coarse_milliseconds, defer_signals, is_patience_limited, journal_files, limit_patience,
+    read_journal, remove_journal, remove_sockets, removing, thread_time, unlimited_patience,
+    verify_journal,
 };
 
 /// Bounded message queues between processes, used through `Store::send` and `Store::receive`.

@@ -211,7 +211,7 @@ impl fmt::Display for Error {
                 "the journal is full: its records could not be written to its folder in time; see \
                  the error that undercroft stat shows",
             ),
-            Error::Interrupted => f.write_str("interrupted while waiting for a lock"),
+            Error::Interrupted => f.write_str("interrupted while waiting for a lock or a recovery"),
             Error::Marked => f.write_str(
                 "the store has unfinished work of dead processes; run undercroft recover on it",
             ),

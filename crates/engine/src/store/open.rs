@@ -1,8 +1,9 @@
 //! Opening and creating stores.
 
 use std::path::Path;
+use std::time::Instant;
 
-use undercroft_memory::{Opened, Options, Recovery, Segment};
+use undercroft_memory::{Opened, Options, Recovery, RecoveryWatch, Segment, Until};
 
 use crate::error::Error;
 use crate::handle::parts::Parts;
@@ -51,13 +52,27 @@ impl Store {
         options: &Options,
         terms: &Terms,
     ) -> Result<Store, Error> {
+        Store::open_or_create_watched(path, options, terms, &RecoveryWatch::default())
+    }
+
+    /// Opens or creates a store like [`open_or_create_so`](Self::open_or_create_so), and shows the
+    /// progress of a recovery from its journal.
+    ///
+    /// # Errors
+    /// Fails if `watch` interrupts the recovery. The store is not created then.
+    pub fn open_or_create_watched(
+        path: &Path,
+        options: &Options,
+        terms: &Terms,
+        watch: &RecoveryWatch<'_>,
+    ) -> Result<Store, Error> {
         let Some(journal) = terms.journal_terms(path)? else {
             let segment =
                 terms.initially(|initially| Segment::open_or_create(path, options, initially))?;
             return Ok(Store::of(segment));
         };
         let opened = terms.initially(|initially| {
-            Segment::open_with_journal(path, options, initially, &journal)
+            Segment::open_watched(path, options, initially, &journal, watch)
         })?;
         Ok(Store::recovered(opened))
     }
@@ -68,6 +83,19 @@ impl Store {
     /// # Errors
     /// Fails if the file does not exist and there is no journal.
     pub fn open_or_recover(path: &Path, folder: &Path) -> Result<Store, Error> {
+        Store::open_or_recover_watched(path, folder, &RecoveryWatch::default())
+    }
+
+    /// Opens a store like [`open_or_recover`](Self::open_or_recover), and shows the progress of a
+    /// recovery.
+    ///
+    /// # Errors
+    /// Fails if `watch` interrupts the recovery. The store is not created then.
+    pub fn open_or_recover_watched(
+        path: &Path,
+        folder: &Path,
+        watch: &RecoveryWatch<'_>,
+    ) -> Result<Store, Error> {
         if !folder.is_dir() {
             return Store::open(path, true);
         }
@@ -75,7 +103,29 @@ impl Store {
             journal: Some(folder.into()),
             ..Terms::default()
         };
-        Store::open_or_create_so(path, &Options::default(), &terms)
+        Store::open_or_create_watched(path, &Options::default(), &terms, watch)
+    }
+
+    /// Recovers a store as it was at an earlier time, from the journal in a folder into a new file at
+    /// `path`. The new store has no journal, and the folder is only read.
+    ///
+    /// # Errors
+    /// Fails if `path` exists, if the journal does not reach back to `until`, or if it is damaged
+    /// before. No store is created then.
+    pub fn recover_until(
+        path: &Path,
+        folder: &Path,
+        until: Until,
+        watch: &RecoveryWatch<'_>,
+    ) -> Result<Store, Error> {
+        let start = Instant::now();
+        let recovered = Segment::recover_until(path, folder, until, watch)?;
+        let recovery = Recovery {
+            position: recovered.position,
+            cut: recovered.cut,
+            took: start.elapsed(),
+        };
+        Ok(Store::with_recovery(recovered.segment, Some(recovery)))
     }
 
     /// Creates the handle of a segment that may have been recovered from its journal.

@@ -38,8 +38,8 @@ pub(crate) struct Recovering {
     pub(crate) total: u64,
 }
 
-/// What a process does while it waits for a folder: it sleeps, and shows the progress of the process
-/// for which it waits. An error ends the wait.
+/// A pause while a process waits for a folder: sleeps, and shows the progress of the process for
+/// which it waits. An error ends the wait.
 pub(crate) type Pause<'a> = &'a dyn Fn(Option<Recovering>) -> Result<(), Error>;
 
 /// Sleeps between two attempts, without the locks of a language runtime.

@@ -26,6 +26,11 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// Returns the bytes that these parts occupy in the file.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.bytes[..self.length as usize]
+    }
+
     /// Iterates over the parts: their offsets in the store file, and their contents.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.found
@@ -40,6 +45,8 @@ pub(crate) struct CheckpointReader {
     pub(crate) header: FileHeader,
     /// The store's header page.
     pub(crate) page: Vec<u8>,
+    /// The bytes of the file up to the part after the store's header page.
+    pub(crate) first_bytes: Vec<u8>,
     /// The length of the file.
     pub(crate) length: u64,
     file: Box<dyn DiskFile>,
@@ -84,6 +91,7 @@ impl CheckpointReader {
             path: path.clone(),
             header,
             page: Vec::new(),
+            first_bytes: bytes,
             length,
             file,
             at: HEADER_BYTES,
@@ -97,6 +105,7 @@ impl CheckpointReader {
             Some((0, page)) if page.len() as u64 == PAGE => reader.page = page.to_vec(),
             _ => return Err(named(invalid("it has no store header"))),
         }
+        reader.first_bytes.extend_from_slice(first.raw());
         Ok(reader)
     }
 

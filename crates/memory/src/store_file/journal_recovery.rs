@@ -143,7 +143,7 @@ pub(crate) fn recover_from_checkpoint(
     let mut store = NewStore::new(&file, &mapping);
     let segments = RecordReader::new(source.disk, source.folder, &checkpoint.header, 0).total();
     let segments = segments.map_err(|error| other(source.fail(error)))?;
-    let mut meter = Meter::new(watch, checkpoint.length + segments);
+    let mut meter = Meter::publishing(watch, checkpoint.length + segments, source.publish);
     let end = replay::load(source, &mut checkpoint, &store, &mut meter).map_err(damage)?;
     let newer = newer.map(|(start, error)| (*start, error.to_string()));
     let newer = newer.as_ref();

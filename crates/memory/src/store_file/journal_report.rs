@@ -17,7 +17,7 @@ use crate::store_file::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
 /// The number of attempts to read a journal, if checkpoints replace its files in the meantime.
 const ATTEMPTS: u32 = 5;
 
-/// What a file of a journal contains.
+/// The kind of a journal's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalFileKind {
     /// The store as it was at one position.
@@ -33,7 +33,7 @@ pub enum JournalFileKind {
 pub struct JournalFile {
     /// The name in the folder.
     pub name: String,
-    /// What the file contains.
+    /// The kind of file.
     pub kind: JournalFileKind,
     /// The epoch, which increases whenever a recovered store continues the journal.
     pub epoch: u64,
@@ -63,7 +63,7 @@ pub struct JournalVerdict {
     pub end: u64,
     /// The incomplete end of the journal, which is normal after a power cut.
     pub cut: Option<Cut>,
-    /// What is damaged, with file and offset.
+    /// The damaged places, with file and offset.
     pub damage: Vec<String>,
 }
 
@@ -314,7 +314,7 @@ fn verify_checkpoint(
             Ok(true) => meter.add(RecoveryStage::Checkpoint, parts.length),
             Ok(false) => return Ok(Ok(checkpoint)),
             Err(error) => return Ok(Err(error)),
-        };
+        }
     }
 }
 

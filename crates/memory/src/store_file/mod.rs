@@ -15,6 +15,7 @@
 //! - `journal_recovery`: recovers a store from its journal.
 //! - `read_only_disk`: opens the files of a journal that must not be changed.
 //! - `point_in_time`: recovers a store as it was at an earlier time.
+//! - `journal_backup`: copies a journal while a store is writing to it.
 //! - `journal_report`: describes a journal's files and records, and verifies them.
 //! - `durable_opening`: opens stores that have a journal, and recovers them.
 //! - `syncer`: the thread that syncs the journal and begins checkpoints.
@@ -24,6 +25,7 @@
 mod checkpoint_reader;
 pub(crate) mod durable_opening;
 mod header_page;
+pub(crate) mod journal_backup;
 pub(crate) mod journal_recovery;
 pub(crate) mod journal_report;
 mod new_store;

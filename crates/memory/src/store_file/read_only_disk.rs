@@ -10,7 +10,8 @@ use crate::mapped::disk::{Disk, DiskFile, local_disk};
 /// The file system of this machine, on which nothing can be changed.
 pub(crate) struct ReadOnlyDisk;
 
-fn refused() -> io::Error {
+/// Returns the error for an operation that changes a file.
+pub(crate) fn refused() -> io::Error {
     io::ErrorKind::ReadOnlyFilesystem.into()
 }
 

@@ -37,6 +37,11 @@ impl Batch {
         self.used as u64
     }
 
+    /// Returns the bytes of the records.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+
     /// Iterates over the records.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         let mut rest = &self.bytes[..self.used];

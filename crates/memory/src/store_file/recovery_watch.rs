@@ -81,6 +81,8 @@ impl RecoveryWatch<'_> {
 /// Counts the bytes that a recovery has read, and reports them.
 pub(crate) struct Meter<'a> {
     pub(crate) watch: &'a RecoveryWatch<'a>,
+    /// Shows the progress to processes that wait for this one.
+    publish: &'a dyn Fn(RecoveryProgress),
     done: u64,
     total: u64,
     last: Option<Instant>,
@@ -88,20 +90,29 @@ pub(crate) struct Meter<'a> {
 
 impl<'a> Meter<'a> {
     pub(crate) fn new(watch: &'a RecoveryWatch<'a>, total: u64) -> Meter<'a> {
+        Meter::publishing(watch, total, &|_| ())
+    }
+
+    pub(crate) fn publishing(
+        watch: &'a RecoveryWatch<'a>,
+        total: u64,
+        publish: &'a dyn Fn(RecoveryProgress),
+    ) -> Meter<'a> {
         Meter {
             watch,
+            publish,
             done: 0,
             total,
             last: None,
         }
     }
 
-    /// Adds bytes that were read. Returns the progress if it is time for a report.
-    pub(crate) fn add(&mut self, stage: RecoveryStage, bytes: u64) -> Option<RecoveryProgress> {
+    /// Adds bytes that were read, and reports the progress from time to time.
+    pub(crate) fn add(&mut self, stage: RecoveryStage, bytes: u64) {
         self.done += bytes;
         let is_due = self.last.is_none_or(|last| last.elapsed() >= INTERVAL);
         if !is_due {
-            return None;
+            return;
         }
         self.last = Some(Instant::now());
         let progress = RecoveryProgress {
@@ -110,9 +121,9 @@ impl<'a> Meter<'a> {
             // Records that span two pieces are read twice.
             total: self.total.max(self.done),
         };
+        (self.publish)(progress);
         if let Some(report) = self.watch.report {
             report(progress);
         }
-        Some(progress)
     }
 }

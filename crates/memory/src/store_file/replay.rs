@@ -38,7 +38,7 @@ pub(crate) struct Continuation {
     pub(crate) start: u64,
 }
 
-/// What to read of a journal.
+/// The part of a journal to read.
 pub(crate) struct Source<'a> {
     pub(crate) disk: &'a dyn Disk,
     pub(crate) folder: &'a Path,
@@ -52,12 +52,6 @@ pub(crate) struct Source<'a> {
 impl Source<'_> {
     pub(crate) fn fail(&self, error: io::Error) -> Error {
         failed(self.folder, error)
-    }
-
-    fn note(&self, meter: &mut Meter<'_>, stage: RecoveryStage, bytes: u64) {
-        if let Some(progress) = meter.add(stage, bytes) {
-            (self.publish)(progress);
-        }
     }
 }
 
@@ -80,7 +74,7 @@ pub(crate) fn load(
         |parts: &mut Parts| {
             let more = meter.watch.run(|| checkpoint.next(parts))?;
             let more = more.map_err(|error| source.fail(error))?;
-            source.note(meter, RecoveryStage::Checkpoint, parts.length);
+            meter.add(RecoveryStage::Checkpoint, parts.length);
             Ok(more)
         },
         |parts| {
@@ -112,7 +106,7 @@ pub(crate) fn replay(
     pipeline::run(
         |batch: &mut Batch| {
             let more = meter.watch.run(|| records.next(batch))?.map_err(fail)?;
-            source.note(meter, RecoveryStage::Journal, batch.length());
+            meter.add(RecoveryStage::Journal, batch.length());
             Ok(more)
         },
         |batch| {

@@ -1,6 +1,7 @@
 //! Tests the journal: a store that is recovered from it equals the store that survived (J3), after
 //! deaths, power cuts and errors of the disk.
 
+mod backup;
 mod damage;
 mod deaths;
 mod equality;
@@ -12,3 +13,4 @@ mod point_in_time;
 mod power;
 mod recording_disk;
 mod store;
+mod watched;
