@@ -90,7 +90,7 @@ extern "C" {
 
 /* The version of this interface. The upper 16 bits, and the name of the shared library, change when
  * programs must be recompiled. The lower 16 bits change when something is added. */
-#define UC_ABI_VERSION 5
+#define UC_ABI_VERSION 6
 
 /* Returns the UC_ABI_VERSION of the loaded library. */
 uint32_t uc_abi_version(void);
@@ -225,18 +225,30 @@ typedef struct uc_options {
     const char *policy;   /* eviction policy, such as "noeviction" (default) or "allkeys-lru" */
     uint64_t timeout_ms;  /* maximum wait for a lock; default 5000; for the whole process */
     uint64_t database;    /* 0 to 15 */
-    uint64_t strict;      /* 1: fail if max_memory or policy differ; since version 4 */
+    uint64_t strict;      /* 1: fail if max_memory, policy or durability differ; since version 4 */
+    /*
+     * When changes survive a power cut: "none" (default), "everysec" or "always". A store without a
+     * journal begins one. Since version 6.
+     */
+    const char *durability;
+    /*
+     * The folder of the journal; default PATH.journal, or NAME.journal in the user's state
+     * directory for undercroft://NAME. Since version 6.
+     */
+    const char *journal;
 } uc_options;
 
-#define UC_OPTIONS_INIT { sizeof(uc_options), 0, 0, NULL, 0, 0, 0 }
+#define UC_OPTIONS_INIT { sizeof(uc_options), 0, 0, NULL, 0, 0, 0, NULL, NULL }
 
 /*
  * Opens a store, creating it if it does not exist. "undercroft://name" is a file in the user's
  * directory in /dev/shm, and "undercroft://name/1" is its database 1. "undercroft:///path", or a
  * path that contains a '/', names that file. Any other text returns UC_MISUSE. A URL may end with
- * "?on_removed=error" (see UC_REMOVED). `options` may be NULL. Close *store with uc_close(). It is
- * NULL after a failure: UC_MISUSE for an invalid name or option, or UC_CANNOT_OPEN. To use another
- * database, open the store again: a process maps each file only once.
+ * "?on_removed=error" (see UC_REMOVED) or "?durability=everysec&journal=/path", which override the
+ * options. If the file is gone or dates from another boot, and the store has a journal, the call
+ * recovers the store, which uc_set_interrupt() can end. `options` may be NULL. Close *store with
+ * uc_close(). It is NULL after a failure: UC_MISUSE for an invalid name or option, or
+ * UC_CANNOT_OPEN. To use another database, open the store again: a process maps each file only once.
  */
 int uc_open(const char *url, const uc_options *options, uc_store **store);
 

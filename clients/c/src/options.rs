@@ -2,9 +2,11 @@
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
+use std::path::PathBuf;
 use std::ptr;
 use std::time::Duration;
 
+use undercroft_embedded::durability_from_name;
 use undercroft_engine::eviction::EvictionPolicy;
 use undercroft_engine::strings::Condition;
 use undercroft_engine::{DATABASES, Terms};
@@ -26,9 +28,11 @@ pub(crate) struct Options {
     timeout_ms: u64,
     database: u64,
     strict: u64,
+    durability: *const c_char,
+    journal: *const c_char,
 }
 
-const _: () = assert!(size_of::<Options>() == 56 && size_of::<SetOptions>() == 32);
+const _: () = assert!(size_of::<Options>() == 72 && size_of::<SetOptions>() == 32);
 
 /// Parsed [`Options`].
 #[derive(Default)]
@@ -64,6 +68,14 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
             options.database
         )));
     }
+    // SAFETY: the caller guarantees that both are null or null-terminated strings.
+    let (durability, journal) = unsafe {
+        (
+            given_text("a durability mode", options.durability)?,
+            given_text("the folder of a journal", options.journal)?,
+        )
+    };
+    let durability = durability.map(durability_from_name).transpose();
     Ok(Wanted {
         terms: Terms {
             capacity: given(options.capacity),
@@ -72,12 +84,26 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
                 bytes => given(bytes),
             },
             policy,
+            durability: durability.map_err(|error| Refused::misuse(&error.to_string()))?,
+            journal: journal.map(PathBuf::from),
             strict: options.strict != 0,
-            ..Terms::default()
         },
         patience: given(options.timeout_ms).map(Duration::from_millis),
         database: options.database as usize,
     })
+}
+
+/// Returns a text, or `None` for a null pointer or an empty text.
+///
+/// # Safety
+/// `at` must be null or point to a null-terminated string that lives as long as the result.
+unsafe fn given_text<'a>(name: &str, at: *const c_char) -> Outcome<Option<&'a str>> {
+    if at.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the pointer is not null, and the caller guarantees a null-terminated string.
+    let text = unsafe { text(name, at) }?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
 /// A C structure that begins with its size and grows only at its end.

@@ -92,7 +92,7 @@ SAME(int, uc_object_array, const uc_object *, const char **, size_t *, const uin
 }
 #endif
 
-CHECK(UC_ABI_VERSION == 5);
+CHECK(UC_ABI_VERSION == 6);
 CHECK(UC_OBJECT_ID == 80);
 CHECK(UC_OK == 0 && UC_NONE == 1 && UC_TOO_SMALL == 2);
 CHECK(UC_ERROR == -1 && UC_MISUSE == -2 && UC_WRONG_TYPE == -3 && UC_FULL == -4 && UC_BUSY == -5);
@@ -113,7 +113,7 @@ CHECK(UC_FEED_LEFT == 0 && UC_FEED_RIGHT == 1);
  */
 #define FIELD(type, field, place, size) \
     CHECK(offsetof(type, field) == (place) && sizeof(((type *)0)->field) == (size))
-CHECK(sizeof(uc_options) == 56 && sizeof(uc_set_options) == 32 && sizeof(uc_bytes) == 16 && sizeof(uc_words) == 16);
+CHECK(sizeof(uc_options) == 72 && sizeof(uc_set_options) == 32 && sizeof(uc_bytes) == 16 && sizeof(uc_words) == 16);
 FIELD(uc_options, size, 0, 8);
 FIELD(uc_options, capacity, 8, 8);
 FIELD(uc_options, max_memory, 16, 8);
@@ -121,6 +121,8 @@ FIELD(uc_options, policy, 24, 8);
 FIELD(uc_options, timeout_ms, 32, 8);
 FIELD(uc_options, database, 40, 8);
 FIELD(uc_options, strict, 48, 8);
+FIELD(uc_options, durability, 56, 8);
+FIELD(uc_options, journal, 64, 8);
 FIELD(uc_set_options, size, 0, 8);
 FIELD(uc_set_options, flags, 8, 8);
 FIELD(uc_set_options, expire_ms, 16, 8);

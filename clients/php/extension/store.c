@@ -186,6 +186,16 @@ static bool read_number(const char *name, const zval *value, zend_long least, ui
     return true;
 }
 
+static bool read_text(const char *what, const zval *value, const char **to)
+{
+    if (Z_TYPE_P(value) != IS_STRING || strlen(Z_STRVAL_P(value)) != Z_STRLEN_P(value)) {
+        zend_argument_value_error(2, "must have %s", what);
+        return false;
+    }
+    *to = Z_STRVAL_P(value);
+    return true;
+}
+
 static bool read_option(uc_options *to, const zend_string *name, const zval *value)
 {
     ZVAL_DEREF(value);
@@ -200,12 +210,7 @@ static bool read_option(uc_options *to, const zend_string *name, const zval *val
         return read_number("maxmemory", value, -1, &to->max_memory);
     }
     if (zend_string_equals_literal(name, "policy")) {
-        if (Z_TYPE_P(value) != IS_STRING) {
-            zend_argument_value_error(2, "must have the name of an eviction policy as policy");
-            return false;
-        }
-        to->policy = Z_STRVAL_P(value);
-        return true;
+        return read_text("the name of an eviction policy as policy", value, &to->policy);
     }
     if (zend_string_equals_literal(name, "timeout")) {
         bool is_number = Z_TYPE_P(value) == IS_LONG || Z_TYPE_P(value) == IS_DOUBLE;
@@ -222,7 +227,15 @@ static bool read_option(uc_options *to, const zend_string *name, const zval *val
         to->strict = zend_is_true((zval *)value);
         return true;
     }
-    zend_argument_value_error(2, "must have only the options db, capacity, maxmemory, policy, strict and timeout, got %s",
+    if (zend_string_equals_literal(name, "durability")) {
+        return read_text("a durability mode as durability", value, &to->durability);
+    }
+    if (zend_string_equals_literal(name, "journal")) {
+        return read_text("the path of a folder as journal", value, &to->journal);
+    }
+    zend_argument_value_error(2,
+                              "must have only the options db, capacity, maxmemory, policy, durability, journal, strict "
+                              "and timeout, got %s",
                               ZSTR_VAL(name));
     return false;
 }
@@ -263,7 +276,7 @@ ZEND_METHOD(Undercroft_Native_Store, __construct)
      * A retained store is used only if no creation options are given, because only opening a store
      * validates them.
      */
-    if (options.capacity == 0 && options.max_memory == 0 && options.policy == NULL) {
+    if (options.capacity == 0 && options.max_memory == 0 && options.policy == NULL && options.durability == NULL) {
         undercroft_kept *kept = find_kept(this);
         if (kept != NULL) {
             this->store = kept->store;

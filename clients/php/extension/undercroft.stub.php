@@ -58,10 +58,12 @@ namespace Undercroft\Native {
          * Opens a store, creating it if it does not exist: `undercroft://name`,
          * `undercroft:///path`, or a path.
          *
-         * @param array{db?: int, maxmemory?: int, capacity?: int, policy?: string, strict?: bool, timeout?: int|float} $options
+         * @param array{db?: int, maxmemory?: int, capacity?: int, policy?: string, durability?: string, journal?: string, strict?: bool, timeout?: int|float} $options
          *     `db`: the database, 0 to 15. For creating a store, `maxmemory`: the limit on
          *     its data in bytes, -1 for no limit; `capacity`: its address space in bytes; `policy`:
-         *     the keys to evict. `timeout`: seconds to wait for a lock that another process holds.
+         *     the keys to evict. `durability`: `none`, `everysec` or `always`, when changes survive
+         *     a power cut; `journal`: the folder of the journal. `timeout`: seconds to wait for a
+         *     lock that another process holds.
          */
         public function __construct(string $url, array $options = [])
         {

@@ -22,7 +22,8 @@ final class Options
      * @param string $clientName the connection's name in CLIENT LIST
      * @param array<string, mixed> $ssl PHP's TLS context options: cafile, local_cert, verify_peer ...
      * @param bool $native whether to use the extension if it is loaded
-     * @param array<string, mixed> $store for a store in shared memory: db, maxmemory, capacity, policy, strict
+     * @param array<string, mixed> $store for a store in shared memory: db, maxmemory, capacity, policy,
+     *     durability, journal, strict
      * @param int $spin microseconds to poll for a reply before the process sleeps; 0 sleeps
      *     immediately
      * @param bool $retry whether to resend read-only commands once after a lost connection

@@ -1,0 +1,163 @@
+/*
+ * Tests a store with a journal: all processes are killed, the store's file is removed, and the next
+ * process that opens the store recovers it. Also tests the options that choose the mode.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../check.h"
+
+#define WRITERS 3
+#define ENOUGH 100
+
+static char folder[4096];
+
+static uc_store *open_durable(const char *path)
+{
+    uc_options options = UC_OPTIONS_INIT;
+    uc_store *store;
+    options.capacity = UINT64_C(1) << 30;
+    options.durability = "always";
+    options.journal = folder;
+    EXPECT_OK(uc_open(path, &options, &store));
+    return store;
+}
+
+/* Writes numbered keys, and reports each one after the call that wrote it has returned. */
+static void write_forever(const char *path, int writer, int out)
+{
+    uc_store *store = open_durable(path);
+    char key[32];
+    int number;
+    for (number = 0;; number++) {
+        snprintf(key, sizeof key, "%d:%d", writer, number);
+        EXPECT_OK(set(store, key, "value"));
+        if (write(out, &writer, sizeof writer) != sizeof writer)
+            _exit(1);
+    }
+}
+
+static void acknowledged_writes_survive(const char *path)
+{
+    int out[2], known[WRITERS] = { 0 }, i, number, writer, left = 0;
+    pid_t children[WRITERS];
+    uc_store *store;
+    char key[32];
+    EXPECT(pipe(out) == 0);
+    for (i = 0; i < WRITERS; i++) {
+        children[i] = fork();
+        EXPECT(children[i] >= 0);
+        if (children[i] == 0) {
+            close(out[0]);
+            write_forever(path, i, out[1]);
+        }
+    }
+    close(out[1]);
+    while (left < WRITERS * ENOUGH) {
+        EXPECT(read(out[0], &writer, sizeof writer) == sizeof writer);
+        known[writer]++;
+        left++;
+    }
+    for (i = 0; i < WRITERS; i++)
+        EXPECT(kill(children[i], SIGKILL) == 0);
+    /* The calls whose reports are still in the pipe have returned as well. */
+    while (read(out[0], &writer, sizeof writer) == sizeof writer)
+        known[writer]++;
+    close(out[0]);
+    for (i = 0; i < WRITERS; i++)
+        EXPECT(waitpid(children[i], NULL, 0) == children[i]);
+    EXPECT(unlink(path) == 0);
+    /* The mode belongs to the store, so this process need not ask for it. */
+    snprintf(key, sizeof key, "%d:%d", 0, 0);
+    store = open_durable(path);
+    for (i = 0; i < WRITERS; i++) {
+        for (number = 0; number < known[i]; number++) {
+            snprintf(key, sizeof key, "%d:%d", i, number);
+            EXPECT(holds(store, key, "value"));
+        }
+    }
+    EXPECT_OK(uc_close(store));
+}
+
+static void options_are_checked(const char *path)
+{
+    uc_options options = UC_OPTIONS_INIT;
+    uc_store *store;
+    static char url[8192];
+    options.durability = "sometimes";
+    EXPECT_STATUS(uc_open(path, &options, &store), UC_MISUSE);
+    EXPECT(strstr(uc_error_message(), "'none', 'everysec' or 'always'") != NULL);
+    EXPECT(access(path, F_OK) != 0);
+    /* An existing store keeps its mode. */
+    store = open_durable(path);
+    options.durability = "everysec";
+    {
+        uc_store *other;
+        const char *warning;
+        EXPECT_OK(uc_open(path, &options, &other));
+        warning = uc_store_warning(other);
+        EXPECT(warning != NULL && strstr(warning, "has durability always, not the requested everysec") != NULL);
+        EXPECT_OK(uc_close(other));
+        options.strict = 1;
+        EXPECT_STATUS(uc_open(path, &options, &other), UC_MISUSE);
+        options.strict = 0;
+    }
+    EXPECT_OK(set(store, "k", "v"));
+    EXPECT_OK(uc_close(store));
+    /* The same options in the URL. */
+    EXPECT(unlink(path) == 0);
+    snprintf(url, sizeof url, "undercroft://%s?durability=always&journal=%s", path, folder);
+    EXPECT_OK(uc_open(url, NULL, &store));
+    EXPECT(holds(store, "k", "v"));
+    EXPECT_OK(uc_close(store));
+}
+
+static int is_interrupted(void *data)
+{
+    (void)data;
+    return 1;
+}
+
+/* A recovery, or the wait for one, ends when the program's function says so, and changes nothing. */
+static void recovery_can_be_interrupted(const char *path)
+{
+    uc_store *store = open_durable(path);
+    EXPECT_OK(set(store, "k", "v"));
+    EXPECT_OK(uc_close(store));
+    EXPECT(unlink(path) == 0);
+    uc_set_interrupt(is_interrupted, NULL);
+    {
+        uc_options options = UC_OPTIONS_INIT;
+        options.journal = folder;
+        EXPECT_STATUS(uc_open(path, &options, &store), UC_CANNOT_OPEN);
+        EXPECT(strstr(uc_error_message(), "interrupted") != NULL);
+        EXPECT(access(path, F_OK) != 0);
+    }
+    uc_set_interrupt(NULL, NULL);
+    store = open_durable(path);
+    EXPECT(holds(store, "k", "v"));
+    EXPECT_OK(uc_close(store));
+}
+
+/* Removes the store and its journal. */
+static void remove_all(const char *path)
+{
+    static char line[9000];
+    unlink(path);
+    snprintf(line, sizeof line, "rm -rf '%s'", folder);
+    EXPECT(system(line) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    EXPECT(argc == 2);
+    snprintf(folder, sizeof folder, "%s-journal", argv[1]);
+    options_are_checked(argv[1]);
+    remove_all(argv[1]);
+    acknowledged_writes_survive(argv[1]);
+    remove_all(argv[1]);
+    recovery_can_be_interrupted(argv[1]);
+    remove_all(argv[1]);
+    return 0;
+}
