@@ -81,7 +81,7 @@ sed -n 's/^SAME([^,]*, \(uc_[a-z_]*\),.*/\1/p' clients/c/tests/signatures.c | LC
 readelf --dynamic "$library" | grep -q 'SONAME.*\[libundercroft\.so\.0\]' || fail "expected the soname libundercroft.so.0"
 
 tests=(signatures abi calls/{strings,feeds,objects,commands,misuse,messages,limits,waiting,taking}
-    robustness/{removed,busy,fork,threads})
+    robustness/{removed,busy,fork,threads,durable})
 say "as C11, as C++17, with sanitizers"
 have c++ || skip "the C tests as C++: c++ is not installed"
 for source in "${tests[@]}"; do

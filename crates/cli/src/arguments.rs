@@ -8,10 +8,10 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 
+use crate::journal_arguments::{Journal, Recover};
 use crate::size::parse_bytes;
-
-/// The store that is used if the user does not name one.
-pub(crate) const DEFAULT_STORE: &str = "undercroft://default";
+pub(crate) use crate::store_arguments::DEFAULT_STORE;
+use crate::store_arguments::{StoreArgument, StoreOption};
 
 const ABOUT: &str = "\
 Redis data structures in shared memory.
@@ -62,7 +62,7 @@ impl Arguments {
         let mut command = Arguments::command();
         let matches = command.try_get_matches_from_mut(words)?;
         if let Some((name, given)) = matches.subcommand()
-            && names_two_stores(given)
+            && names_two_stores(innermost(given))
         {
             let text = format!(
                 "undercroft {name}: the store is named twice, as an argument and by --store; name it once"
@@ -71,6 +71,13 @@ impl Arguments {
         }
         Arguments::from_arg_matches(&matches)
     }
+}
+
+/// Returns the arguments of the innermost subcommand.
+fn innermost(given: &ArgMatches) -> &ArgMatches {
+    given
+        .subcommand()
+        .map_or(given, |(_, given)| innermost(given))
 }
 
 /// Returns whether the command line names the store both by argument and by option. Undercroft
@@ -114,15 +121,7 @@ Examples:
   undercroft check ./store && echo sound
   undercroft check --unclean /var/lib/app/store")]
     Check(Check),
-    /// Recover a store from dead processes now, and do its upkeep
-    #[command(after_help = "\
-Rarely needed: the next process that meets the lock of a dead process rolls back its unfinished write, and writers do \
-upkeep in small steps. This command does all of it now: it removes expired keys, frees flushed data and returns free \
-memory to the system.
-
-Examples:
-  undercroft recover cache")]
-    Recover(OfStore),
+    Recover(Recover),
     /// Write a store to the disk completely
     #[command(after_help = "\
 A store on a disk that was changed after its last sync is refused after a power cut or a kernel crash, because its \
@@ -144,6 +143,7 @@ Examples:
   undercroft checkpoint cache")]
     Checkpoint(OfStore),
     Durability(SetDurability),
+    Journal(Journal),
     Export(Export),
     Import(Import),
     /// List your stores in shared memory
@@ -155,57 +155,6 @@ Examples:
   undercroft list")]
     List,
     Rm(Remove),
-}
-
-/// The store option, for commands whose positional arguments are not a store.
-#[derive(Debug, Args)]
-pub(crate) struct StoreOption {
-    /// The store: NAME, undercroft://NAME, undercroft:///PATH, or a path with a '/' [default: undercroft://default]
-    #[arg(
-        long,
-        value_name = "STORE",
-        env = "UNDERCROFT_STORE",
-        hide_env_values = true
-    )]
-    store: Option<String>,
-}
-
-impl StoreOption {
-    /// Returns the name of the store to use, or the default name if the user did not specify a
-    /// store.
-    pub(crate) fn name(&self) -> &str {
-        self.store.as_deref().unwrap_or(DEFAULT_STORE)
-    }
-}
-
-/// The store, named by a positional argument or by the option.
-#[derive(Debug, Args)]
-pub(crate) struct StoreArgument {
-    /// The store: NAME, undercroft://NAME, undercroft:///PATH, or a path with a '/' [default: undercroft://default]
-    #[arg(value_name = "STORE")]
-    store: Option<String>,
-    /// The same as STORE
-    #[arg(
-        id = "store-option",
-        long = "store",
-        value_name = "STORE",
-        env = "UNDERCROFT_STORE",
-        hide_env_values = true
-    )]
-    option: Option<String>,
-}
-
-impl StoreArgument {
-    /// Returns the name of the store that the user specified, if any.
-    pub(crate) fn given(&self) -> Option<&str> {
-        self.store.as_deref().or(self.option.as_deref())
-    }
-
-    /// Returns the name of the store to use, or the default name if the user did not specify a
-    /// store.
-    pub(crate) fn name(&self) -> &str {
-        self.given().unwrap_or(DEFAULT_STORE)
-    }
 }
 
 /// Serve a store to Redis clients

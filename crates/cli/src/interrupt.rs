@@ -1,8 +1,8 @@
 //! Handles Ctrl-C and other termination requests. Long commands check for requests at safe points,
 //! so that they leave no partial results.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -15,7 +15,15 @@ use crate::failure::{Failure, INTERRUPTED, at};
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
+/// The flag of this process, if it handles the signals.
+static HANDLED: OnceLock<Interrupt> = OnceLock::new();
+
 impl Interrupt {
+    /// Returns the flag, if this process handles the signals. Otherwise they end it.
+    pub(crate) fn current() -> Option<&'static Interrupt> {
+        HANDLED.get()
+    }
+
     /// Starts handling SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn catch() -> Result<Interrupt, Failure> {
         let caught = Arc::new(AtomicBool::new(false));
@@ -28,7 +36,7 @@ impl Interrupt {
             .and_then(|_| flag::register(signal, Arc::clone(&caught)))
             .map_err(at("preparing for signals"))?;
         }
-        Ok(Interrupt(caught))
+        Ok(HANDLED.get_or_init(|| Interrupt(caught)).clone())
     }
 
     /// Returns whether a signal has arrived.

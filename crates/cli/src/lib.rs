@@ -4,6 +4,7 @@
 //! - `main`: contains the binary.
 //! - `arguments`: defines the command line: its options, subcommands and help texts.
 //! - `subcommands`: implements the subcommands.
+//! - `journal_arguments`: defines the options of the subcommands for journals.
 //! - `archive`: reads and writes the export format.
 //! - `destination`: writes an export to a file that appears when it is complete, or to a stream.
 //! - `failure`: describes a command's failure: one line of text for people, and an exit status for
@@ -18,7 +19,9 @@
 //! - `settings`: collects the settings of `serve` from a file, the environment and the command
 //!   line.
 //! - `size`: parses and formats sizes in bytes.
+//! - `store_arguments`: defines how the command line names a store.
 //! - `store`: finds, opens and creates stores.
+//! - `watched`: shows the progress of a recovery, and ends it when a signal arrives.
 //! - `unfinished`: fills a store before publishing it under its name.
 
 // The printing macros panic on output errors. The functions in `out` do not.
@@ -29,6 +32,7 @@ mod arguments;
 mod destination;
 mod failure;
 mod interrupt;
+mod journal_arguments;
 mod keys;
 mod out;
 mod processes;
@@ -37,8 +41,10 @@ mod redis_conf;
 mod settings;
 mod size;
 mod store;
+mod store_arguments;
 mod subcommands;
 mod unfinished;
+mod watched;
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -81,6 +87,7 @@ pub fn run(words: &[OsString]) -> u8 {
         Subcommand::Sync(arguments) => subcommands::sync::run(&arguments),
         Subcommand::Checkpoint(arguments) => subcommands::durability::checkpoint(&arguments),
         Subcommand::Durability(arguments) => subcommands::durability::set(&arguments),
+        Subcommand::Journal(arguments) => subcommands::journal::run(&arguments),
         Subcommand::Export(arguments) => subcommands::export::run(&arguments),
         Subcommand::Import(arguments) => subcommands::import::run(&arguments),
         Subcommand::List => subcommands::stores::list(),

@@ -5,11 +5,15 @@ use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use undercroft_engine::{Options, Store, StoreName, Terms, journal_folder};
+use undercroft_engine::{Cut, Options, Store, StoreName, Terms, journal_folder};
 
 use crate::failure::Failure;
 use crate::out::tell;
 use crate::size::counted;
+use crate::watched;
+
+/// The state after an interrupted recovery.
+const NOT_RECOVERED: &str = "the store was not recovered; the next command begins again";
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,19 +44,52 @@ pub(crate) fn journal_of(found: &StoreName) -> Option<PathBuf> {
     journal_folder(&path).filter(|folder| folder.is_dir())
 }
 
-/// Tells the user that a store was recovered from its journal.
-fn tell_recovery(store: &Store) {
-    let Some(recovery) = store.recovery() else {
-        return;
-    };
-    let cut = match recovery.cut {
+/// Returns the folder of a store's journal: the one that the user named, or else the one that the
+/// store names, or else the default one.
+pub(crate) fn folder_of(name: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(folder) = given {
+        return match folder.is_dir() {
+            true => Ok(folder.into()),
+            false => Err(Failure::new(format_args!(
+                "expected the folder of a journal, {} is none",
+                folder.display()
+            ))),
+        };
+    }
+    let found = parse(name)?;
+    let named = Store::open(&found.path, false)
+        .ok()
+        .and_then(|store| store.journal());
+    named
+        .map(|journal| journal.folder)
+        .or_else(|| journal_of(&found))
+        .ok_or_else(|| {
+            Failure::new(format_args!(
+                "{} has no journal; name its folder with --journal, or begin one with undercroft \
+                 durability",
+                full_name(name)
+            ))
+        })
+}
+
+/// Describes the end of a journal that recovery left out.
+pub(crate) fn described_cut(cut: Option<Cut>) -> String {
+    match cut {
         None => String::new(),
         Some(cut) => format!(
             "; the last {} after position {} were not written completely and are left out",
             counted(cut.bytes, "byte"),
             cut.at
         ),
+    }
+}
+
+/// Tells the user that a store was recovered from its journal.
+fn tell_recovery(store: &Store) {
+    let Some(recovery) = store.recovery() else {
+        return;
     };
+    let cut = described_cut(recovery.cut);
     tell(format_args!(
         "recovered {} from its journal in {:.1} s, up to position {}{cut}\n",
         store.path().display(),
@@ -74,7 +111,9 @@ pub(crate) fn open(name: &str, access: Access) -> Result<Store, Failure> {
         };
         if !is_usable {
             found.prepare()?;
-            let store = Store::open_or_recover(&found.path, &folder)?;
+            let store = watched::run("recovering", NOT_RECOVERED, |watch| {
+                Store::open_or_recover_watched(&found.path, &folder, watch)
+            })?;
             tell_recovery(&store);
             store.tell_when_lost();
             return Ok(store);
@@ -99,7 +138,9 @@ pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store,
         capacity,
         ..Options::default()
     };
-    let store = Store::open_or_create(&found.path, &options)?;
+    let store = watched::run("recovering", NOT_RECOVERED, |watch| {
+        Store::open_or_create_watched(&found.path, &options, &Terms::default(), watch)
+    })?;
     tell_recovery(&store);
     store.agrees_with(&Terms {
         capacity,

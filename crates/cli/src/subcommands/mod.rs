@@ -3,6 +3,10 @@
 //! - `durability`: implements the subcommands `durability` and `checkpoint`.
 //! - `check`, `exec`, `export`, `import`, `recover`, `serve`, `stat`, `sync`: implement the
 //!   subcommand of the same name.
+//! - `journal`: implements the subcommand `journal`, except for `journal dump`.
+//! - `journal_dump`: implements `journal dump`.
+//! - `moment`: parses and formats times.
+//! - `point_in_time`: recovers a store as it was at an earlier time, for `recover`.
 //! - `stat_json`: formats the statistics of `stat` as JSON.
 //! - `stores`: implements the subcommands `list` and `rm`.
 
@@ -11,6 +15,10 @@ pub(crate) mod durability;
 pub(crate) mod exec;
 pub(crate) mod export;
 pub(crate) mod import;
+pub(crate) mod journal;
+mod journal_dump;
+mod moment;
+mod point_in_time;
 pub(crate) mod recover;
 pub(crate) mod serve;
 pub(crate) mod stat;

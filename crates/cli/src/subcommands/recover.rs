@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use undercroft_engine::{Error, Holder, Pace, Store};
 
-use crate::arguments::OfStore;
 use crate::failure::{Outcome, SUCCESS};
+use crate::journal_arguments::Recover;
 use crate::out::say;
 use crate::size::counted;
 use crate::store::{self, Access};
+use crate::subcommands::point_in_time;
 
 /// The maximum time that upkeep waits for events that it cannot hasten: the end of the grace period
 /// before memory returns to the system, and the release of locks that other processes hold.
@@ -16,7 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The pause between upkeep steps while waiting.
 const PAUSE: Duration = Duration::from_millis(20);
 
-pub(crate) fn run(arguments: &OfStore) -> Outcome {
+pub(crate) fn run(arguments: &Recover) -> Outcome {
+    if let Some(until) = &arguments.until {
+        return point_in_time::run(arguments, until);
+    }
     let store = store::open(arguments.store.name(), Access::Write)?;
     // Disable automatic upkeep, so that all expired keys are removed and counted below.
     store.leave_upkeep_to_a_timer();

@@ -30,6 +30,8 @@ pub(crate) fn print(store: &Store) -> Outcome {
             "logs": statistics.logs,
             "ring": statistics.ring,
         },
+        "durability": store.durability().name(),
+        "journal": journal(store),
         "locks": locks(store),
         "users": users(store)?,
         "pins": pins(store),
@@ -38,6 +40,25 @@ pub(crate) fn print(store: &Store) -> Outcome {
     });
     say!("{text:#}");
     Ok(SUCCESS)
+}
+
+/// Returns the figures of the journal, or null if the store has none.
+fn journal(store: &Store) -> Value {
+    let Some(journal) = store.journal() else {
+        return Value::Null;
+    };
+    json!({
+        "folder": journal.folder.display().to_string(),
+        "position": journal.head,
+        "durable": journal.durable,
+        "lag": journal.head.saturating_sub(journal.durable),
+        "checkpoint": {
+            "position": journal.checkpoint,
+            "bytes": journal.checkpoint_bytes,
+            "age": journal.checkpoint_age,
+        },
+        "error": journal.error,
+    })
 }
 
 fn locks(store: &Store) -> Value {

@@ -5,6 +5,7 @@ mod copies;
 mod disk;
 mod durability;
 mod interrupted;
+mod journals;
 mod output;
 mod scripts;
 mod serve;

@@ -21,6 +21,7 @@ fn help_describes_every_command() {
         "sync",
         "checkpoint",
         "durability",
+        "journal",
         "export",
         "import",
         "list",
