@@ -1,6 +1,6 @@
 //! Reads and applies at the same time, with a second thread.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
 use crate::error::Error;
@@ -15,13 +15,17 @@ type Apply<'a, B> = &'a mut (dyn FnMut(&B) -> Result<(), Error> + Send);
 /// Calls `fill` in this thread until it returns false, and `apply` with each filled buffer, in order.
 /// `apply` runs in a second thread if the process may have one.
 ///
+/// `help` is given if buffers may be applied in any order and at the same time. This thread then
+/// calls it with a buffer whenever the second thread has enough of them.
+///
 /// # Errors
-/// Returns the first error of `apply`, or else that of `fill`.
+/// Returns the first error of `apply`, or else that of `fill` or `help`.
 pub(crate) fn run<B: Default + Send>(
     mut fill: impl FnMut(&mut B) -> Result<bool, Error>,
     mut apply: impl FnMut(&B) -> Result<(), Error> + Send,
+    help: Option<&dyn Fn(&B) -> Result<(), Error>>,
 ) -> Result<(), Error> {
-    let (full, filled) = sync_channel::<B>(BUFFERS);
+    let (full, filled) = sync_channel::<B>(BUFFERS - 2);
     let (empty, emptied) = sync_channel::<B>(BUFFERS);
     for _ in 0..BUFFERS {
         let _ = empty.try_send(B::default());
@@ -44,12 +48,24 @@ pub(crate) fn run<B: Default + Send>(
             return Ok(());
         };
         let _ = give.send(&mut apply);
-        let mut result = Ok(());
+        let (mut result, mut spare) = (Ok(()), None);
         // The channels end when the second thread fails.
-        while let Ok(mut buffer) = emptied.recv() {
-            match fill(&mut buffer) {
-                Ok(true) if full.send(buffer).is_ok() => {}
-                Ok(_) => break,
+        while let Some(mut buffer) = spare.take().or_else(|| emptied.recv().ok()) {
+            let filled = fill(&mut buffer).and_then(|more| match (more, help) {
+                (false, _) => Ok(false),
+                (true, None) => Ok(full.send(buffer).is_ok()),
+                (true, Some(help)) => match full.try_send(buffer) {
+                    Err(TrySendError::Full(buffer)) => {
+                        help(&buffer)?;
+                        spare = Some(buffer);
+                        Ok(true)
+                    }
+                    sent => Ok(sent.is_ok()),
+                },
+            });
+            match filled {
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(error) => {
                     result = Err(error);
                     break;

@@ -70,6 +70,12 @@ pub(crate) fn load(
     meter: &mut Meter<'_>,
 ) -> Result<u64, Error> {
     let folder = source.folder;
+    let apply = |parts: &Parts| {
+        let mut parts = parts.iter();
+        parts
+            .try_for_each(|(at, bytes)| store.load(at, bytes))
+            .map_err(|error| failed(folder, error))
+    };
     pipeline::run(
         |parts: &mut Parts| {
             let more = meter.watch.run(|| checkpoint.next(parts))?;
@@ -77,12 +83,9 @@ pub(crate) fn load(
             meter.add(RecoveryStage::Checkpoint, parts.length);
             Ok(more)
         },
-        |parts| {
-            let mut parts = parts.iter();
-            parts
-                .try_for_each(|(at, bytes)| store.load(at, bytes))
-                .map_err(|error| failed(folder, error))
-        },
+        apply,
+        // The parts are disjoint.
+        Some(&apply),
     )?;
     let end = checkpoint.end;
     end.ok_or_else(|| source.fail(invalid("the checkpoint has no end")))
@@ -115,6 +118,7 @@ pub(crate) fn replay(
                 .try_for_each(|record| apply(&record, store, &mut unclaimed))
                 .map_err(fail)
         },
+        None,
     )?;
     if records.at < end {
         return Err(fail(invalid(format!(
