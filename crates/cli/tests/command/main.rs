@@ -4,6 +4,7 @@ mod blocking;
 mod copies;
 mod disk;
 mod durability;
+mod fixture;
 mod interrupted;
 mod journals;
 mod output;
