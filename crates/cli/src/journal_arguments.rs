@@ -46,7 +46,7 @@ These commands only read the journal, while processes use the store or after its
 Examples:
   undercroft journal list cache
   undercroft journal verify cache
-  undercroft journal dump cache --since 2026-11-30T14:00:00Z
+  undercroft journal dump cache --since 2026-11-30T14:00:00Z --keys
   undercroft journal backup cache /backup/cache-monday")]
 pub(crate) struct Journal {
     #[command(subcommand)]
@@ -106,6 +106,9 @@ Shows each transaction since the oldest checkpoint: its position, the time of th
 process (undercroft stat lists slots), its shards, and the number of changed bytes. --since TIME begins at the last sync \
 that is not later. --json prints one object per line.
 
+--keys also shows which keys were added, changed and removed. It recovers the store into a temporary file in /dev/shm \
+and repeats the changes there. A change deep in a large collection may be shown without its key.
+
 
 Examples:
   undercroft journal dump cache
@@ -117,6 +120,9 @@ pub(crate) struct JournalDump {
     /// Begin at this position or time (2026-11-30T14:05:00Z)
     #[arg(long, value_name = "MOMENT")]
     pub(crate) since: Option<String>,
+    /// Show the keys that were changed
+    #[arg(long)]
+    pub(crate) keys: bool,
     /// Include steps of the heap, syncs and steps that had no effect
     #[arg(long)]
     pub(crate) all: bool,

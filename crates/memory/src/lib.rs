@@ -114,6 +114,7 @@ pub use segment::upkeep::Turn;
 pub use store_file::durable_opening::{JournalTerms, Opened, Recovery};
 pub use store_file::journal_backup::{JournalBackup, back_up_journal};
 pub use store_file::journal_recovery::Recovered;
+pub use store_file::journal_replay::{ApplyRecord, JournalReplay};
 pub use store_file::journal_report::{
     JournalFile, JournalFileKind, JournalRecord, JournalRecordKind, JournalVerdict, journal_files,
     read_journal, verify_journal,

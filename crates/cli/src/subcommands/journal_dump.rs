@@ -1,13 +1,20 @@
 //! Implements `undercroft journal dump`.
 
-use serde_json::json;
-use undercroft_engine::{JournalRecord, JournalRecordKind, Until, read_journal};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use undercroft_engine::{
+    ChangedKeys, JournalRecord, JournalRecordKind, StoreName, Until, read_journal,
+    read_journal_keys,
+};
 
 use crate::failure::{Failure, Outcome, SUCCESS};
 use crate::interrupt::Interrupt;
 use crate::journal_arguments::JournalDump;
 use crate::out::say;
 use crate::size::counted;
+use crate::store_arguments::DEFAULT_STORE;
 use crate::subcommands::moment;
 use crate::subcommands::point_in_time::parse_until;
 use crate::{store, watched};
@@ -20,12 +27,22 @@ pub(crate) fn run(arguments: &JournalDump) -> Outcome {
     };
     let folder = store::folder_of(of.store.name(), of.journal.as_deref())?;
     Interrupt::catch()?;
-    let mut held = Vec::new();
-    let print = |record: &JournalRecord| {
+    let print = |record: &JournalRecord, keys: Option<&ChangedKeys>| {
         if arguments.all || record.kind == JournalRecordKind::Transaction {
-            print(record, of.json);
+            print(record, keys, of.json);
         }
+        true
     };
+    if arguments.keys {
+        let scratch = scratch()?;
+        watched::run("reading", "the list is incomplete", |watch| {
+            read_journal_keys(&folder, &scratch, since, watch, &mut |record, keys| {
+                print(record, Some(keys))
+            })
+        })?;
+        return Ok(SUCCESS);
+    }
+    let mut held = Vec::new();
     let mut each = |record: &JournalRecord| {
         match since {
             Some(Until::Position(position)) if record.end <= position => {}
@@ -37,8 +54,10 @@ pub(crate) fn run(arguments: &JournalDump) -> Outcome {
                 held.push(record.clone());
             }
             _ => {
-                held.drain(..).for_each(|record| print(&record));
-                print(record);
+                for record in held.drain(..) {
+                    print(&record, None);
+                }
+                print(record, None);
             }
         }
         true
@@ -46,7 +65,9 @@ pub(crate) fn run(arguments: &JournalDump) -> Outcome {
     let read = watched::run("reading", "the list is incomplete", |watch| {
         Ok(read_journal(&folder, watch, &mut each)?)
     });
-    held.iter().for_each(print);
+    for record in &held {
+        print(record, None);
+    }
     read.map(|()| SUCCESS)
 }
 
@@ -66,14 +87,52 @@ fn shards(record: &JournalRecord) -> Vec<u32> {
         .collect()
 }
 
-fn print(record: &JournalRecord, is_json: bool) {
+/// Returns the path of a temporary store for this process.
+fn scratch() -> Result<PathBuf, Failure> {
+    let name = StoreName::parse(DEFAULT_STORE)?;
+    name.prepare()?;
+    let scratch = format!(".journal-{}", std::process::id());
+    Ok(name.path.with_file_name(scratch))
+}
+
+/// Describes keys: their databases and names, in JSON.
+fn names_in_json(names: &BTreeSet<(usize, Vec<u8>)>) -> Value {
+    let names = names
+        .iter()
+        .map(|(database, key)| json!({"db": database, "key": key.escape_ascii().to_string()}));
+    names.collect()
+}
+
+/// Describes keys on a line.
+fn names(doing: &str, names: &BTreeSet<(usize, Vec<u8>)>) -> String {
+    /// The number of keys that are named.
+    const MOST: usize = 8;
+    if names.is_empty() {
+        return String::new();
+    }
+    let shown = names.iter().take(MOST).map(|(database, key)| {
+        let key = key.escape_ascii();
+        match database {
+            0 => format!(" \"{key}\""),
+            _ => format!(" {database}:\"{key}\""),
+        }
+    });
+    let shown: String = shown.collect();
+    let rest = match names.len().saturating_sub(MOST) {
+        0 => String::new(),
+        rest => format!(" and {}", counted(rest as u64, "other")),
+    };
+    format!(", {doing}{shown}{rest}")
+}
+
+fn print(record: &JournalRecord, keys: Option<&ChangedKeys>, is_json: bool) {
     let changes = matches!(
         record.kind,
         JournalRecordKind::Transaction | JournalRecordKind::Heap | JournalRecordKind::Restore
     );
     let slot = changes.then_some(record.slot);
     if is_json {
-        let text = json!({
+        let mut text = json!({
             "position": record.position,
             "end": record.end,
             "after": record.after,
@@ -85,6 +144,15 @@ fn print(record: &JournalRecord, is_json: bool) {
             "ranges": record.ranges.len(),
             "bytes": record.bytes,
         });
+        if let (Some(keys), Some(object)) = (keys, text.as_object_mut()) {
+            for (name, keys) in [
+                ("added", &keys.added),
+                ("changed", &keys.changed),
+                ("removed", &keys.removed),
+            ] {
+                object.insert(name.into(), names_in_json(keys));
+            }
+        }
         return say!("{text}");
     }
     let after = record.after.map_or_else(|| "-".into(), moment::text);
@@ -99,8 +167,13 @@ fn print(record: &JournalRecord, is_json: bool) {
             format!(" by slot {slot}{shards}, {}", counted(record.bytes, "byte"))
         }
     };
+    let keys = keys.map_or_else(String::new, |keys| {
+        names("added", &keys.added)
+            + &names("changed", &keys.changed)
+            + &names("removed", &keys.removed)
+    });
     say!(
-        "{:<20}  {after:<24}  {}{what}",
+        "{:<20}  {after:<24}  {}{what}{keys}",
         record.position,
         kind_of(record)
     );

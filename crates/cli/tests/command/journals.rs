@@ -362,3 +362,79 @@ fn process_that_waits_for_a_recovery_can_be_interrupted() {
     let ran = run(&["exec", "--store", &store, "--raw", "DBSIZE"]);
     assert_eq!(ran.out, "6\n", "{ran:?}");
 }
+
+/// Returns the keys that one line of a dump names.
+fn named(line: &str) -> String {
+    let json: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let keys = ["added", "changed", "removed"].map(|kind| {
+        let keys = json[kind].as_array().expect("a list").iter();
+        let keys = keys.map(|name| {
+            let key = name["key"].as_str().expect("a key");
+            format!(" {kind} {}:{key}", name["db"])
+        });
+        keys.collect::<String>()
+    });
+    keys.concat()
+}
+
+#[test]
+fn dump_names_the_keys_that_commands_change() {
+    let place = Place::new();
+    let (store, folder) = journaled(&place);
+    let steps: [(&[&str], &str); 19] = [
+        (&["SET", "a", "1"], " added 0:a"),
+        (&["SET", "a", "2"], " changed 0:a"),
+        (&["INCR", "a"], " changed 0:a"),
+        (&["EXPIRE", "a", "1000"], " changed 0:a"),
+        (&["RPUSH", "list", "x"], " added 0:list"),
+        (&["RPUSH", "list", "y"], " changed 0:list"),
+        (&["RENAME", "list", "tsil"], " added 0:tsil removed 0:list"),
+        (&["HSET", "hash", "f", "1"], " added 0:hash"),
+        (&["HSET", "hash", "f", "2"], " changed 0:hash"),
+        (&["SETRANGE", "long", "100000", "end"], " added 0:long"),
+        (&["SETRANGE", "long", "50000", "middle"], " changed 0:long"),
+        (&["SADD", "set", "m"], " added 0:set"),
+        (&["ZADD", "sorted", "1", "m"], " added 0:sorted"),
+        (&["XADD", "stream", "1-1", "f", "v"], " added 0:stream"),
+        (&["MSET", "a", "4", "b", "5"], " added 0:b changed 0:a"),
+        (&["MOVE", "b", "1"], " added 1:b removed 0:b"),
+        (&["COPY", "set", "copy"], " added 0:copy"),
+        (
+            &["DEL", "set", "sorted", "copy"],
+            " removed 0:copy removed 0:set removed 0:sorted",
+        ),
+        (
+            &[
+                "EVAL",
+                "redis.call('SET', KEYS[1], 1) return redis.call('DEL', KEYS[2])",
+                "2",
+                "a",
+                "tsil",
+            ],
+            " changed 0:a removed 0:tsil",
+        ),
+    ];
+    for (command, expected) in steps {
+        let from = position(&store);
+        succeed(&[&["exec", "--store", &store, "--"], command].concat());
+        let dumped = succeed(&[
+            "journal", "dump", &store, "--json", "--keys", "--since", &from,
+        ]);
+        let found: String = dumped.lines().map(named).collect();
+        assert_eq!(found, expected, "{command:?}");
+    }
+    let from = position(&store);
+    succeed(&["exec", "--store", &store, "FLUSHALL"]);
+    let shown = succeed(&[
+        "journal",
+        "dump",
+        "--journal",
+        &folder,
+        "--keys",
+        "--since",
+        &from,
+    ]);
+    for text in ["removed \"a\" \"hash\" \"k\"", " and 3 others"] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+}

@@ -5,6 +5,7 @@
 //! - `dead_processes`: cleanup of the waits and subscriptions of dead processes.
 //! - `durability`: the journal and the checkpoints of a store.
 //! - `flush`: removing all keys of databases.
+//! - `journal_keys`: the keys that the records of a journal changed.
 //! - `name`: names of stores, and listing them.
 //! - `open`: opening and creating stores.
 //! - `terms`: limits that a process requests when it opens a store.
@@ -14,6 +15,7 @@ mod above;
 mod dead_processes;
 mod durability;
 mod flush;
+pub(crate) mod journal_keys;
 pub(crate) mod name;
 mod open;
 pub(crate) mod terms;

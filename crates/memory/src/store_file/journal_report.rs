@@ -10,9 +10,11 @@ use crate::mapped::disk::Disk;
 use crate::processes::lock::Owner;
 use crate::redo::record::{self, Kind};
 use crate::store_file::checkpoint_reader::{self, CheckpointReader, Parts};
+use crate::store_file::point_in_time;
 use crate::store_file::read_only_disk::ReadOnlyDisk;
 use crate::store_file::record_reader::{Batch, Cut, Entry, Record, RecordReader};
 use crate::store_file::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
+use crate::store_file::replay::Source;
 
 /// The number of attempts to read a journal, if checkpoints replace its files in the meantime.
 const ATTEMPTS: u32 = 5;
@@ -107,7 +109,7 @@ pub struct JournalRecord {
     pub ranges: Vec<(u64, u64)>,
 }
 
-fn failed(folder: &Path, source: io::Error) -> Error {
+pub(crate) fn failed(folder: &Path, source: io::Error) -> Error {
     Error::Journal {
         folder: folder.into(),
         source,
@@ -372,19 +374,14 @@ fn read_records(
     each: &mut dyn FnMut(&JournalRecord) -> bool,
 ) -> Result<(), Error> {
     let disk = ReadOnlyDisk;
-    let mut first = None;
-    let opened = starts.iter().find_map(|&start| {
-        let opened = CheckpointReader::open(&disk, folder, start)
-            .and_then(|checkpoint| Ok((checkpoint.read_end()?, checkpoint.header)));
-        opened.map_err(|error| first.get_or_insert(error)).ok()
-    });
-    let Some((end, header)) = opened else {
-        let none = || {
-            let text = "expected the folder of a journal, found no checkpoint in it";
-            io::Error::new(io::ErrorKind::NotFound, text)
-        };
-        return Err(failed(folder, first.unwrap_or_else(none)));
+    let source = Source {
+        disk: &disk,
+        folder,
+        limit: None,
+        publish: &|_| (),
     };
+    let newest_first: Vec<u64> = starts.iter().rev().copied().collect();
+    let (end, header) = point_in_time::oldest_checkpoint(&source, &newest_first)?;
     let mut records = RecordReader::new(&disk, folder, &header, end);
     let total = records.total().map_err(|error| failed(folder, error))?;
     let mut meter = Meter::new(watch, total);
@@ -404,7 +401,8 @@ fn read_records(
     Ok(())
 }
 
-fn described(found: &Record<'_>, after: Option<u64>) -> JournalRecord {
+/// Describes a record. `after` is the last time that was noted before it.
+pub(crate) fn described(found: &Record<'_>, after: Option<u64>) -> JournalRecord {
     let position = found.word(record::POSITION);
     let (kind, has_entries) = match found.kind {
         Kind::Transaction => (JournalRecordKind::Transaction, true),

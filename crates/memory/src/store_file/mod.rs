@@ -17,6 +17,7 @@
 //! - `point_in_time`: recovers a store as it was at an earlier time.
 //! - `journal_backup`: copies a journal while a store is writing to it.
 //! - `journal_report`: describes a journal's files and records, and verifies them.
+//! - `journal_replay`: repeats records one by one in a store of their own.
 //! - `durable_opening`: opens stores that have a journal, and recovers them.
 //! - `syncer`: the thread that syncs the journal and begins checkpoints.
 //! - `sync`: writes a store to disk.
@@ -27,6 +28,7 @@ pub(crate) mod durable_opening;
 mod header_page;
 pub(crate) mod journal_backup;
 pub(crate) mod journal_recovery;
+pub(crate) mod journal_replay;
 pub(crate) mod journal_report;
 mod new_store;
 pub(crate) mod opening;

@@ -12,6 +12,9 @@ const BUFFERS: usize = 4;
 /// A function that applies a buffer.
 type Apply<'a, B> = &'a mut (dyn FnMut(&B) -> Result<(), Error> + Send);
 
+/// A function that applies a buffer in another thread than [`Apply`].
+type Help<'a, B> = &'a dyn Fn(&B) -> Result<(), Error>;
+
 /// Calls `fill` in this thread until it returns false, and `apply` with each filled buffer, in order.
 /// `apply` runs in a second thread if the process may have one.
 ///
@@ -23,7 +26,7 @@ type Apply<'a, B> = &'a mut (dyn FnMut(&B) -> Result<(), Error> + Send);
 pub(crate) fn run<B: Default + Send>(
     mut fill: impl FnMut(&mut B) -> Result<bool, Error>,
     mut apply: impl FnMut(&B) -> Result<(), Error> + Send,
-    help: Option<&dyn Fn(&B) -> Result<(), Error>>,
+    help: Option<Help<'_, B>>,
 ) -> Result<(), Error> {
     let (full, filled) = sync_channel::<B>(BUFFERS - 2);
     let (empty, emptied) = sync_channel::<B>(BUFFERS);

@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use crate::error::Error;
+use crate::journal::folder::FileHeader;
 use crate::segment::Segment;
 use crate::store_file::checkpoint_reader::{self, CheckpointReader};
 use crate::store_file::journal_recovery::{self, Attempt, Recovered};
@@ -74,8 +75,7 @@ fn recover(
     watch: &RecoveryWatch<'_>,
 ) -> Result<Recovered, Error> {
     if starts.is_empty() {
-        let text = "expected the folder of a journal, found no checkpoint in it";
-        return Err(source.fail(io::Error::new(io::ErrorKind::NotFound, text)));
+        return Err(source.fail(no_checkpoint()));
     }
     let limit = match until {
         Until::End => u64::MAX,
@@ -122,24 +122,39 @@ fn too_early(source: &Source<'_>, until: Until, limit: u64, earliest: u64) -> Er
     source.fail(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
+/// Returns the end and the header of the oldest checkpoint that is intact. `starts` are those of all
+/// checkpoints, newest first.
+pub(crate) fn oldest_checkpoint(
+    source: &Source<'_>,
+    starts: &[u64],
+) -> Result<(u64, FileHeader), Error> {
+    let mut first = None;
+    let mut opened = starts.iter().rev().filter_map(|&start| {
+        CheckpointReader::open(source.disk, source.folder, start)
+            .and_then(|checkpoint| Ok((checkpoint.read_end()?, checkpoint.header)))
+            .map_err(|error| first.get_or_insert(error).kind())
+            .ok()
+    });
+    match opened.next() {
+        Some(found) => Ok(found),
+        None => Err(source.fail(first.unwrap_or_else(no_checkpoint))),
+    }
+}
+
+fn no_checkpoint() -> io::Error {
+    let text = "expected the folder of a journal, found no checkpoint in it";
+    io::Error::new(io::ErrorKind::NotFound, text)
+}
+
 /// Returns the position of the last note of the time that is not later than `time`, or the journal's
 /// end if it has no later note.
-fn position_at(
+pub(crate) fn position_at(
     source: &Source<'_>,
     starts: &[u64],
     time: u64,
     watch: &RecoveryWatch<'_>,
 ) -> Result<u64, Error> {
-    let mut readers = starts.iter().rev().map(|&start| {
-        CheckpointReader::open(source.disk, source.folder, start)
-            .and_then(|checkpoint| Ok((checkpoint.read_end()?, checkpoint.header)))
-    });
-    let (end, header) = readers.find_map(Result::ok).ok_or_else(|| {
-        source.fail(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "all checkpoints are damaged",
-        ))
-    })?;
+    let (end, header) = oldest_checkpoint(source, starts)?;
     let mut records = RecordReader::new(source.disk, source.folder, &header, end);
     let total = records.total().map_err(|error| source.fail(error))?;
     let mut meter = Meter::new(watch, total);
