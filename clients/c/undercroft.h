@@ -246,9 +246,10 @@ typedef struct uc_options {
  * path that contains a '/', names that file. Any other text returns UC_MISUSE. A URL may end with
  * "?on_removed=error" (see UC_REMOVED) or "?durability=everysec&journal=/path", which override the
  * options. If the file is gone or dates from another boot, and the store has a journal, the call
- * recovers the store, which uc_set_interrupt() can end. `options` may be NULL. Close *store with
- * uc_close(). It is NULL after a failure: UC_MISUSE for an invalid name or option, or
- * UC_CANNOT_OPEN. To use another database, open the store again: a process maps each file only once.
+ * recovers the store, which uc_set_interrupt() can end (UC_INTERRUPTED). `options` may be NULL.
+ * Close *store with uc_close(). It is NULL after a failure: UC_MISUSE for an invalid name or option,
+ * UC_INTERRUPTED, or UC_CANNOT_OPEN. To use another database, open the store again: a process maps
+ * each file only once.
  */
 int uc_open(const char *url, const uc_options *options, uc_store **store);
 

@@ -82,6 +82,8 @@ impl Refused {
     pub(crate) fn opening(error: &Error) -> Refused {
         let status = match error {
             Error::Name(_) | Error::Terms(_) => Status::Misuse,
+            // The program ended a recovery, or the wait for one.
+            error if error.is_wait() && !error.is_busy() => Status::Interrupted,
             _ => Status::CannotOpen,
         };
         Refused::new(status, &error.to_string())

@@ -161,9 +161,13 @@ pub(crate) fn raise_blocked(py: Python<'_>, raises: Raises, blocked: &Blocked) -
     }
 }
 
-/// Returns the exception for a store that cannot be opened.
+/// Returns the exception for a store that cannot be opened. If a signal handler has interrupted a
+/// recovery, or the wait for one, returns the handler's exception.
 #[cold]
 pub(crate) fn raise_opening(raises: Raises, error: &Error) -> PyErr {
+    if let Some(raised) = Python::attach(PyErr::take) {
+        return raised;
+    }
     match error {
         Error::Name(reason) | Error::Terms(reason) => PyValueError::new_err(reason.to_string()),
         error => raises.unavailable(error.to_string()),

@@ -1,5 +1,6 @@
 """Tests that a store with a journal is recovered after its processes and its file are gone."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -111,3 +112,46 @@ def test_options_are_checked(path: str) -> None:
         pass
     with pytest.warns(RuntimeWarning, match="durability everysec, not the requested always"):
         undercroft.Redis(path, durability="always")
+
+
+# Opens a store whose journal is locked, and says how the wait ends.
+OPENING = """
+import sys
+import undercroft
+print("opening", flush=True)
+try:
+    undercroft.Redis(sys.argv[1])
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_wait_for_a_recovery_can_be_interrupted(path: str) -> None:
+    """Wait for another process that holds the lock of the journal's folder, and press Ctrl-C."""
+    with undercroft.Redis(path, durability="everysec") as r:
+        r.set("k", "v")
+    Path(path).unlink()
+    name = f"{path}.journal/undercroft.lock"
+    with Path(name).open("r+b") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        arguments = [sys.executable, "-c", OPENING, path]
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "opening\n"
+            # The child has the file open while it waits.
+            while not any(is_open(link, name) for link in Path(f"/proc/{child.pid}/fd").iterdir()):
+                pass
+            child.send_signal(signal.SIGINT)
+            assert child.stdout.read() == "interrupted\n"
+            assert child.wait() == 0
+    assert not Path(path).exists()
+    with undercroft.Redis(path) as r:
+        assert r.get("k") == b"v"
+
+
+def is_open(link: Path, name: str) -> bool:
+    """Return whether a link of a process's descriptors refers to a file."""
+    try:
+        return str(link.readlink()) == name
+    except FileNotFoundError:
+        return False
