@@ -295,3 +295,43 @@ fn check_file(segment: &Segment) -> Result<(), Error> {
 pub(crate) fn check_owner(segment: &Segment) -> Result<(), Error> {
     enter(segment).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_read_as_it_was_written_and_names_no_store() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let folder = directory.path().join("journal");
+        let path = directory.path().join("store");
+        let never = |_| panic!("no other process has the lock");
+        let lock = FolderLock::acquire(&folder, &path, &never).expect("a lock");
+        let file = File::open(folder.join(LOCK)).expect("a lock file");
+        assert_eq!(read_progress(&file), None);
+        for done in [0, 5, 700, 80_000] {
+            lock.write_progress(done, 80_000);
+            let expected = Recovering {
+                pid: std::process::id(),
+                done,
+                total: 80_000,
+            };
+            assert_eq!(read_progress(&file), Some(expected));
+            assert_eq!(read_store(&file).expect("a lock file"), None);
+        }
+        lock.forget_store().expect("a lock file");
+        assert_eq!(read_progress(&file), None);
+        let error = no_progress(
+            &path,
+            Some(Recovering {
+                pid: 77,
+                done: 1,
+                total: 2,
+            }),
+        );
+        assert!(
+            error.to_string().starts_with("process 77 is recovering"),
+            "{error}"
+        );
+    }
+}

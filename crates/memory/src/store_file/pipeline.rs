@@ -95,3 +95,66 @@ fn apply_all<B>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Fills buffers with the numbers below `count`, then fails if `fails` is true.
+    fn counting(count: u32, fails: bool) -> impl FnMut(&mut u32) -> Result<bool, Error> {
+        let mut next = 0;
+        move |buffer| {
+            if next == count && fails {
+                return Err(Error::JournalFull);
+            }
+            *buffer = next;
+            next += 1;
+            Ok(*buffer < count)
+        }
+    }
+
+    #[test]
+    fn buffers_are_applied_in_order() {
+        let mut seen = Vec::new();
+        let apply = |buffer: &u32| {
+            seen.push(*buffer);
+            Ok(())
+        };
+        run(counting(1000, false), apply, None).expect("no failure");
+        assert_eq!(seen, (0..1000).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn buffers_are_applied_once_with_help() {
+        let seen = Mutex::new(Vec::new());
+        let apply = |buffer: &u32| {
+            seen.lock().expect("no panic").push(*buffer);
+            Ok(())
+        };
+        run(counting(1000, false), apply, Some(&apply)).expect("no failure");
+        let mut seen = seen.into_inner().expect("no panic");
+        seen.sort_unstable();
+        assert_eq!(seen, (0..1000).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn failures_end_both_sides() {
+        for at in [0, 1, 7, 500] {
+            let apply = |buffer: &u32| match *buffer == at {
+                true => Err(Error::NoJournal),
+                false => Ok(()),
+            };
+            for help in [None, Some(&apply as Help<'_, u32>)] {
+                let failed = run(counting(1000, false), apply, help);
+                assert!(matches!(failed, Err(Error::NoJournal)), "{at}: {failed:?}");
+            }
+            let failed = run(counting(at, true), |_| Ok(()), None);
+            assert!(
+                matches!(failed, Err(Error::JournalFull)),
+                "{at}: {failed:?}"
+            );
+        }
+    }
+}

@@ -179,6 +179,9 @@ pub(crate) fn apply(
     for entry in record.entries() {
         match entry? {
             Entry::Contents(at, bytes) => store.write(at, bytes)?,
+            Entry::Grant(_) if shards == 0 => {
+                return Err(invalid("a record that grants a run to no shard"));
+            }
             Entry::Grant(page) => {
                 let shard = shards.trailing_zeros() as usize;
                 unclaimed.0.entry(shard).or_default().insert(page);

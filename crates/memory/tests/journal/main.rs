@@ -7,6 +7,7 @@ mod deaths;
 mod equality;
 mod errors;
 mod history;
+mod hostile;
 mod moments;
 mod opening;
 mod point_in_time;
