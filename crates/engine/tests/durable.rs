@@ -2,8 +2,9 @@
 //! store holds must equal what recovery from its journal gives after the store's file is gone (J3).
 
 use std::path::Path;
+use std::sync::mpsc::channel;
 
-use undercroft_engine::{Durability, Store, Terms};
+use undercroft_engine::{Durability, Options, Store, Terms};
 use undercroft_memory::fault::die_after;
 use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::image::Image;
@@ -80,4 +81,56 @@ fn recovered_store_equals_the_survivor_after_every_kind_of_change() {
         }
     }
     println!("durable: {} kinds of change recovered", scenarios.len());
+}
+
+/// Creates a store with a journal in a directory.
+fn journaled(directory: &Path, mode: Durability) -> Store {
+    let options = Options {
+        capacity: Some(64 << 20),
+        ..Options::default()
+    };
+    let terms = Terms {
+        durability: Some(mode),
+        journal: Some(directory.join("store.journal")),
+        ..Terms::default()
+    };
+    Store::open_or_create_so(&directory.join("store"), &options, &terms).expect("a new store")
+}
+
+#[test]
+fn group_is_durable_when_it_ends() {
+    let directory = fresh::directory();
+    let store = journaled(directory.path(), Durability::Always);
+    store.set(0, b"k", b"0").expect("room");
+    let durable = || store.journal().expect("a journal").durable;
+    let before = durable();
+    let seen = store.group(|| {
+        for number in 0..100u64 {
+            store.set(0, b"k", &number.to_le_bytes()).expect("room");
+        }
+        durable()
+    });
+    assert_eq!(seen.expect("a durable journal"), before);
+    assert!(durable() > before && store.is_durable(durable()));
+}
+
+#[test]
+fn checkpoint_in_the_background_reports_its_end() {
+    let directory = fresh::directory();
+    let store = journaled(directory.path(), Durability::EverySecond);
+    let first = store.journal().expect("a journal").checkpoint;
+    store.set(0, b"k", b"v").expect("room");
+    let (sender, ended) = channel();
+    let begun = store.begin_checkpoint(move |result| {
+        sender.send(result.is_ok()).expect("the test waits");
+    });
+    begun.expect("a thread");
+    assert_eq!(ended.recv(), Ok(true));
+    let journal = store.journal().expect("a journal");
+    assert!(journal.checkpoint > first && journal.checkpoint_age.is_some());
+    store
+        .set_durability(Durability::None, &Terms::default())
+        .expect("a journal");
+    let refused = store.begin_checkpoint(|_| panic!("it has not begun"));
+    assert!(refused.is_err());
 }

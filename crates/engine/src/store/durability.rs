@@ -1,5 +1,7 @@
 //! The durability of a store: its journal and its checkpoints.
 
+use std::time::Duration;
+
 use undercroft_memory::{Disk, Durability, JournalState, Recovery};
 
 use crate::error::Error;
@@ -79,5 +81,63 @@ impl Store {
     /// Fails if the store has no journal, or if a file cannot be written.
     pub fn checkpoint(&self) -> Result<(), Error> {
         Ok(self.segment.checkpoint()?)
+    }
+
+    /// Begins a checkpoint on a thread of its own, and returns once it has begun. The thread calls
+    /// `ended` with the result.
+    ///
+    /// # Errors
+    /// Fails if the store has no journal, if a process is writing a checkpoint already, or if no
+    /// thread can be started. `ended` is not called then.
+    pub fn begin_checkpoint(
+        &self,
+        ended: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let ended = |result: Result<(), _>| ended(result.map_err(Error::from));
+        Ok(self.segment.begin_checkpoint(ended)?)
+    }
+
+    /// Runs `body` as a group: in the mode `always`, its changes wait for the disk once, at the end,
+    /// rather than each on its own. Until then, other processes can see changes that a power cut
+    /// would lose.
+    ///
+    /// # Errors
+    /// Fails if the changes cannot be made durable, although they were made.
+    pub fn group<R>(&self, body: impl FnOnce() -> R) -> Result<R, Error> {
+        let (result, position) = self.deferring(body);
+        if position != 0 {
+            self.wait_until_durable(position, self.patience())?;
+        }
+        Ok(result)
+    }
+
+    /// Runs `body` without waiting until its changes are durable. Returns the journal position for
+    /// which the caller must wait before it reports any of the changes as made, or 0 if no change
+    /// must be waited for. A deferral around this one also receives the position.
+    #[inline]
+    pub fn deferring<R>(&self, body: impl FnOnce() -> R) -> (R, u64) {
+        self.segment.deferring(body)
+    }
+
+    /// Waits until the journal is durable up to a position, at most for `patience`. Returns
+    /// immediately if the journal has been ended.
+    ///
+    /// # Errors
+    /// Fails if the journal cannot be written, if the wait is interrupted, or if the journal is not
+    /// durable up to the position in time.
+    pub fn wait_until_durable(&self, position: u64, patience: Duration) -> Result<(), Error> {
+        Ok(self.segment.wait_until_durable(position, patience)?)
+    }
+
+    /// Returns whether no change before a journal position can be lost.
+    #[inline]
+    pub fn is_durable(&self, position: u64) -> bool {
+        self.segment.is_durable(position)
+    }
+
+    /// Returns the journal position after the last change of any process, or 0 if the store has no
+    /// journal.
+    pub fn journal_head(&self) -> u64 {
+        self.segment.journal_head()
     }
 }

@@ -50,14 +50,27 @@ impl Segment {
     /// Fails if the store has no journal, if another process is writing a checkpoint, or if a file
     /// cannot be written.
     pub fn checkpoint(&self) -> Result<(), Error> {
-        place::prepare_to_write(self)?;
-        if !self.mapping.is_journaled() {
-            return Err(Error::NoJournal);
-        }
-        writer::check(self)?;
-        let _role = become_checkpointer(self)?;
-        write_with_role(self)
+        write_after(self, || {})
     }
+}
+
+/// Writes a checkpoint after a call of `began`, at which no other process can begin one. See
+/// [`Segment::checkpoint`].
+pub(crate) fn write_after(segment: &Segment, began: impl FnOnce()) -> Result<(), Error> {
+    place::prepare_to_write(segment)?;
+    if !segment.mapping.is_journaled() {
+        return Err(Error::NoJournal);
+    }
+    writer::check(segment)?;
+    let _role = become_checkpointer(segment)?;
+    began();
+    write_with_role(segment)
+}
+
+/// Returns whether a living process is writing a checkpoint.
+pub(crate) fn is_writing(segment: &Segment) -> bool {
+    let owner = segment.mapping.load(control::CHECKPOINT_OWNER) as u32;
+    owner != 0 && membership::owner_lives(segment, Owner::from_bits(owner))
 }
 
 /// Writes a checkpoint, for the process that has the role. See [`Segment::checkpoint`].

@@ -91,6 +91,8 @@ pub struct JournalState {
     pub checkpoint_bytes: u64,
     /// How long ago that checkpoint was completed, in milliseconds.
     pub checkpoint_age: Option<u64>,
+    /// Whether a process is writing a checkpoint.
+    pub is_checkpointing: bool,
     /// The error that stopped the journal.
     pub error: Option<String>,
 }
@@ -204,6 +206,7 @@ impl Segment {
             checkpoint: mapping.load(control::CHECKPOINT_AT),
             checkpoint_bytes: mapping.load(control::CHECKPOINT_BYTES),
             checkpoint_age: checkpoint::age(self),
+            is_checkpointing: checkpoint::is_writing(self),
             error: failure::failure(self).map(|error| error.to_string()),
         })
     }

@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Error;
-use crate::journal::{waiting, writer};
+use crate::journal::{deferral, waiting, writer};
 use crate::mapped::futex;
 use crate::mapped::layout::control;
 use crate::mapped::platform::coarse_milliseconds;
@@ -25,7 +25,8 @@ const PARTS: u64 = 16;
 /// are the positions at which the record starts and ends.
 ///
 /// # Errors
-/// With `always`, fails like [`waiting::until_durable`]. The changes are committed, but not durable.
+/// With `always`, fails like [`waiting::until_durable`], unless the thread defers the wait
+/// ([`deferral`]). The changes are committed, but not durable.
 #[inline(always)]
 pub(crate) fn after_commit(segment: &Segment, (start, end): (u64, u64)) -> Result<(), Error> {
     // A thread that is about to end clears its sign, then acquires the ring's lock, as this thread did
@@ -42,6 +43,7 @@ pub(crate) fn after_commit(segment: &Segment, (start, end): (u64, u64)) -> Resul
         wake_syncer(segment);
     }
     match segment.mapping.load_control::<{ control::JOURNALED }>() {
+        ALWAYS if deferral::note(segment, end) => Ok(()),
         ALWAYS => waiting::until_durable(segment, end),
         _ => Ok(()),
     }

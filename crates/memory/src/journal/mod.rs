@@ -9,8 +9,10 @@
 //! - `settling`: decides whether the records of dead processes count.
 //! - `writer`: moves records from the ring to segments.
 //! - `waiting`: waits until records are durable, or until the ring has space.
+//! - `deferral`: defers the waits of a thread, so that several changes wait once.
 //! - `keeping`: keeps the promise of the durability mode after a commit.
 
+pub(crate) mod deferral;
 pub(crate) mod folder;
 pub(crate) mod folder_lock;
 pub(crate) mod keeping;

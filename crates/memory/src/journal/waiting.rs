@@ -22,7 +22,19 @@ const SLEEP: Duration = Duration::from_millis(10);
 /// Fails if a file cannot be written, if the wait is interrupted, or if a process that is stopped
 /// delays the journal for longer than the timeout.
 pub(crate) fn until_durable(segment: &Segment, position: u64) -> Result<(), Error> {
-    until_position(segment, position)?;
+    until_durable_within(segment, position, segment.patience())
+}
+
+/// Waits like [`until_durable`], at most for `patience`.
+pub(crate) fn until_durable_within(
+    segment: &Segment,
+    position: u64,
+    patience: Duration,
+) -> Result<(), Error> {
+    let durable = segment.mapping.word(control::REDO_DURABLE);
+    wait(segment, true, patience, || {
+        durable.load(Ordering::Acquire) >= position || !segment.mapping.is_journaled()
+    })?;
     // After a failure, the positions of a new epoch say nothing about the changes before it.
     failure::failure(segment).map_or(Ok(()), Err)
 }
@@ -30,7 +42,7 @@ pub(crate) fn until_durable(segment: &Segment, position: u64) -> Result<(), Erro
 /// Waits like [`until_durable`], for a checkpoint, whose epoch counts only once it is complete.
 pub(crate) fn until_position(segment: &Segment, position: u64) -> Result<(), Error> {
     let durable = segment.mapping.word(control::REDO_DURABLE);
-    wait(segment, true, || {
+    wait(segment, true, segment.patience(), || {
         durable.load(Ordering::Acquire) >= position
     })
 }
@@ -41,7 +53,7 @@ pub(crate) fn until_space(segment: &Segment, needed: u64) -> Result<(), Error> {
     if mapping.redo_size() / 2 < needed {
         return grow(segment, needed);
     }
-    wait(segment, false, || {
+    wait(segment, false, segment.patience(), || {
         let head = mapping.load(control::REDO_HEAD);
         let written = mapping.word(control::REDO_WRITTEN).load(Ordering::Acquire);
         // Another thread may have written records that were appended since `head` was loaded.
@@ -49,7 +61,12 @@ pub(crate) fn until_space(segment: &Segment, needed: u64) -> Result<(), Error> {
     })
 }
 
-fn wait(segment: &Segment, sync: bool, is_done: impl Fn() -> bool) -> Result<(), Error> {
+fn wait(
+    segment: &Segment,
+    sync: bool,
+    patience: Duration,
+    is_done: impl Fn() -> bool,
+) -> Result<(), Error> {
     let syncs = segment.mapping.half(control::REDO_SYNCS);
     let start = Instant::now();
     loop {
@@ -62,26 +79,26 @@ fn wait(segment: &Segment, sync: bool, is_done: impl Fn() -> bool) -> Result<(),
             return Ok(());
         }
         let Progress::Waits(owner) = progress else {
-            if start.elapsed() >= segment.patience() {
+            if start.elapsed() >= patience {
                 return Err(Error::JournalFull);
             }
             continue;
         };
-        if start.elapsed() >= segment.patience() {
+        if start.elapsed() >= patience {
             let owner = Owner::from_bits(owner);
             return Err(segment.process.describe(&segment.mapping, owner));
         }
         match segment.hook() {
             Some(hook) => {
                 hook.blocked(&mut || {
-                    futex::wait(syncs, seen, SLEEP);
+                    futex::wait(syncs, seen, SLEEP.min(patience));
                 });
                 if patience::is_interrupted(hook) {
                     return Err(Error::Interrupted);
                 }
             }
             None => {
-                futex::wait(syncs, seen, SLEEP);
+                futex::wait(syncs, seen, SLEEP.min(patience));
             }
         }
     }
@@ -117,7 +134,7 @@ fn grow(segment: &Segment, needed: u64) -> Result<(), Error> {
     back(segment, wanted)?;
     let start = Instant::now();
     loop {
-        wait(segment, false, || {
+        wait(segment, false, segment.patience(), || {
             mapping.load(control::REDO_HEAD) == mapping.load(control::REDO_WRITTEN)
         })?;
         if let Ok(_writer) = writer::become_writer(segment) {

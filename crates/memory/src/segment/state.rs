@@ -60,6 +60,7 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 /// - `store_file/journal_recovery.rs`: `recover_from`.
 /// - `store_file/point_in_time.rs`: `recover_until`.
 /// - `store_file/durable_opening.rs`: `open_with_journal`, `open_watched`.
+/// - `store_file/background_checkpoint.rs`: `begin_checkpoint`.
 /// - `store_file/truncation.rs`: `tell_when_lost`.
 /// - `locking/shard_locks.rs`: `is_locked`.
 /// - `locking/log_retirement.rs`: `shrink_log`, `shrink_logs_now`.
@@ -79,6 +80,7 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 /// - `checkpoints/checkpoint.rs`: `checkpoint`.
 /// - `checkpoints/durability.rs`: `durability`, `begin_journal`, `set_durability`, `end_journal`,
 ///   `make_durable`, `first_difference`, `journal`.
+/// - `journal/deferral.rs`: `deferring`, `wait_until_durable`, `is_durable`, `journal_head`.
 /// - `inspection/check.rs`: `check`.
 /// - `inspection/statistics.rs`: `statistics`, `used_bytes`, `members`, `held_locks`.
 /// - `inspection/users.rs`: `users`.

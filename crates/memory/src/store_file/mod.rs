@@ -20,9 +20,11 @@
 //! - `journal_replay`: repeats records one by one in a store of their own.
 //! - `durable_opening`: opens stores that have a journal, and recovers them.
 //! - `syncer`: the thread that syncs the journal and begins checkpoints.
+//! - `background_checkpoint`: writes a checkpoint on a thread of its own.
 //! - `sync`: writes a store to disk.
 //! - `truncation`: how a program exits if its store's file is truncated.
 
+mod background_checkpoint;
 mod checkpoint_reader;
 pub(crate) mod durable_opening;
 mod header_page;

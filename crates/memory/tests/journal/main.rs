@@ -4,6 +4,7 @@
 mod backup;
 mod damage;
 mod deaths;
+mod deferral;
 mod equality;
 mod errors;
 mod history;
