@@ -105,9 +105,7 @@ impl Store {
     /// Fails if the changes cannot be made durable, although they were made.
     pub fn group<R>(&self, body: impl FnOnce() -> R) -> Result<R, Error> {
         let (result, position) = self.deferring(body);
-        if position != 0 {
-            self.wait_until_durable(position, self.patience())?;
-        }
+        self.segment.end_deferral(position)?;
         Ok(result)
     }
 
@@ -117,6 +115,15 @@ impl Store {
     #[inline]
     pub fn deferring<R>(&self, body: impl FnOnce() -> R) -> (R, u64) {
         self.segment.deferring(body)
+    }
+
+    /// Keeps the promise of the durability mode for a change of a setting, as each command does for
+    /// its own changes.
+    ///
+    /// # Errors
+    /// Fails if the change may not be durable.
+    pub fn settings_changed(&self) -> Result<(), Error> {
+        Ok(self.segment.settings_changed()?)
     }
 
     /// Waits until the journal is durable up to a position, at most for `patience`. Returns

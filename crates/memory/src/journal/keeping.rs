@@ -25,7 +25,7 @@ const PARTS: u64 = 16;
 /// are the positions at which the record starts and ends.
 ///
 /// # Errors
-/// With `always`, fails like [`waiting::until_durable`], unless the thread defers the wait
+/// With `always`, fails like [`waiting::until_committed_is_durable`], unless the thread defers the wait
 /// ([`deferral`]). The changes are committed, but not durable.
 #[inline(always)]
 pub(crate) fn after_commit(segment: &Segment, (start, end): (u64, u64)) -> Result<(), Error> {
@@ -44,7 +44,7 @@ pub(crate) fn after_commit(segment: &Segment, (start, end): (u64, u64)) -> Resul
     }
     match segment.mapping.load_control::<{ control::JOURNALED }>() {
         ALWAYS if deferral::note(segment, end) => Ok(()),
-        ALWAYS => waiting::until_durable(segment, end),
+        ALWAYS => waiting::until_committed_is_durable(segment, end),
         _ => Ok(()),
     }
 }

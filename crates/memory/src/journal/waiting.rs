@@ -1,5 +1,6 @@
 //! Waits until records are durable, or until the ring has space.
 
+use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,9 @@ use crate::segment::{Segment, membership};
 /// The maximum length of one sleep (M4).
 const SLEEP: Duration = Duration::from_millis(10);
 
+/// The minimum timeout of a wait for changes that are already made.
+const COMMITTED_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Waits until all records up to a position are durable. If no process is writing records, this
 /// thread does (J4). The caller must hold no lock.
 ///
@@ -23,6 +27,30 @@ const SLEEP: Duration = Duration::from_millis(10);
 /// delays the journal for longer than the timeout.
 pub(crate) fn until_durable(segment: &Segment, position: u64) -> Result<(), Error> {
     until_durable_within(segment, position, segment.patience())
+}
+
+/// Waits like [`until_durable`], for changes that were already made. Neither a limit on the patience
+/// of this thread nor a signal ends the wait early, and no error invites the caller to make the
+/// changes again.
+///
+/// # Errors
+/// Fails with [`Error::Journal`] if the changes may not be durable.
+pub(crate) fn until_committed_is_durable(segment: &Segment, position: u64) -> Result<(), Error> {
+    let _deferred = patience::defer_signals();
+    let waited = patience::unlimited_patience(|| {
+        let patience = segment.patience().max(COMMITTED_PATIENCE);
+        until_durable_within(segment, position, patience)
+    });
+    waited.map_err(|error| match error {
+        Error::Busy { .. } | Error::Interrupted => {
+            let text = format!("the change was made, but is not durable yet: {error}");
+            Error::Journal {
+                folder: failure::folder_of(segment),
+                source: io::Error::new(io::ErrorKind::TimedOut, text),
+            }
+        }
+        error => error,
+    })
 }
 
 /// Waits like [`until_durable`], at most for `patience`.

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
-use undercroft_memory::{Durability, Error};
+use undercroft_memory::{Durability, Error, limit_patience};
 
 use crate::history::History;
 use crate::store::put;
@@ -99,6 +100,37 @@ fn only_the_named_store_and_thread_defer() {
         });
     });
     assert_eq!(syncs.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn change_that_was_made_is_not_reported_as_one_to_repeat() {
+    let history = always();
+    let another = history.another_handle();
+    let (started, has_started) = channel();
+    let begun = Instant::now();
+    let before = history.segment.journal_head();
+    // The first sync ends after the other process has made its change and has waited for longer
+    // than its patience.
+    let watched = history.another_handle();
+    let mut is_first = true;
+    history.disk.set_hook(move |(what, _)| {
+        if what == "sync" && std::mem::take(&mut is_first) {
+            let _ = started.send(());
+            let one = watched.journal_head();
+            while begun.elapsed() < PATIENCE && watched.journal_head() == one {
+                std::hint::spin_loop();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| put(&history.segment, 0, 0, 64, 1).expect("a change"));
+        has_started.recv().expect("the first sync has begun");
+        let _limited = limit_patience(Duration::from_millis(1));
+        let changed = put(&another, 1, 0, 64, 2);
+        assert!(changed.is_ok(), "{changed:?}");
+    });
+    assert!(history.segment.is_durable(before + 1));
 }
 
 #[test]
