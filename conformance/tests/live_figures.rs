@@ -17,7 +17,7 @@ const CONSTANT: &[(&str, &str)] = &[
     ),
     ("allocator_rss_ratio", "as allocator_rss_bytes"),
     ("mem_allocator", "there is one, in the store"),
-    ("rdb_changes_since_last_save", "snapshots are not supported"),
+    ("rdb_changes_since_last_save", "the journal counts bytes"),
     (
         "rss_overhead_bytes",
         "all memory of the store is the heap's",

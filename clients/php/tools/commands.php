@@ -189,6 +189,7 @@ return [
         'SPUBLISH' => 'sPublish(channel,message): int',
         'PUBSUB' => 'pubSub(subcommand,options): numbers',
         'WAIT' => 'wait(replicas,milliseconds): int',
+        'WAITAOF' => 'waitAof(local,replicas,milliseconds): raw',
         'AUTH' => 'auth(words...): bool',
         'ECHO' => 'echo(message): string',
         'PING' => 'ping(message?): string',

@@ -42,7 +42,6 @@ return [
     'ACL' => ['Shows users and changes their permissions.', 'O(N) for N items returned',
         'CAT | DELUSER | DRYRUN | GENPASS | GETUSER | LIST | LOAD | LOG | SAVE | SETUSER | USERS | WHOAMI [...]', '',
         false],
-    'BGREWRITEAOF' => ['Rewrites the append-only file in the background.', 'O(1)', '', '', false],
     'CLUSTER' => ['Shows and changes the state of a cluster.', 'O(N) for N items returned',
         'COUNTKEYSINSLOT | INFO | KEYSLOT | MYID | NODES | SHARDS | SLOTS [...]', '', false],
     'FAILOVER' => ['Promotes a replica to replace this server.', 'O(1)',

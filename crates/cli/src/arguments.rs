@@ -166,12 +166,13 @@ other machines need a password: set one with --requirepass or UNDERCROFT_REQUIRE
 Stop it with Ctrl-C, SIGTERM or the SHUTDOWN command; the data stays in the store.
 
 A configuration file has one name and value per line, as redis.conf does: the options above and the parameters of \
-CONFIG GET (timeout, hz, slowlog-log-slower-than ...). Directives of redis.conf for replication, snapshots and the \
-like are logged and ignored. The command line overrides the environment, which overrides the file.
+CONFIG GET (timeout, hz, slowlog-log-slower-than ...). appendonly yes begins a journal, and appendfsync selects its \
+mode. Directives of redis.conf for replication, snapshots and the like are logged and ignored. The command line overrides the environment, which overrides the file.
 
 Examples:
   undercroft serve
   undercroft serve cache --port 6400 --maxmemory 4gb
+  undercroft serve cache --durability everysec
   undercroft serve --port 0 --unixsocket /run/me/undercroft.sock
   UNDERCROFT_REQUIREPASS=secret undercroft serve --bind '* -::*'
   undercroft serve --config /etc/undercroft.conf")]
@@ -241,6 +242,24 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) maxmemory_policy: Option<String>,
+    /// When changes survive a failure of the machine, for all users of the store from now on: everysec (a second
+    /// later) or always (before the reply); begins a journal if the store has none [default: as the store has it]
+    #[arg(
+        long,
+        value_name = "MODE",
+        env = "UNDERCROFT_DURABILITY",
+        hide_env_values = true
+    )]
+    pub(crate) durability: Option<String>,
+    /// Folder of the journal, from which a store is recovered whose file is gone [default: the store's file with
+    /// .journal, or a folder of that name in ~/.local/state/undercroft for a store in shared memory]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "UNDERCROFT_JOURNAL",
+        hide_env_values = true
+    )]
+    pub(crate) journal: Option<PathBuf>,
     /// Maximum number of clients at a time [default: 10000]
     #[arg(
         long,

@@ -2,9 +2,10 @@
 //! order of precedence.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use undercroft_commands::config::{Config, STORED};
+use undercroft_engine::{Durability, Terms};
 use undercroft_resp::split_args;
 
 use crate::arguments::{DEFAULT_STORE, Serve};
@@ -22,6 +23,10 @@ pub(crate) struct Settings {
     /// store.
     pub(crate) stored: Vec<&'static str>,
     pub(crate) config: Config,
+    /// The durability mode that the user requests.
+    pub(crate) durability: Option<Durability>,
+    /// The folder of the journal.
+    pub(crate) journal: Option<PathBuf>,
     /// The directives in the file that have no effect, in their original form.
     pub(crate) skipped: Vec<String>,
 }
@@ -34,14 +39,20 @@ impl Settings {
             threads: 0,
             stored: Vec::new(),
             config: undercroft_server::default_config(),
+            durability: None,
+            journal: None,
             skipped: Vec::new(),
         };
+        let mut redis_terms = RedisTerms::default();
         if let Some(path) = &arguments.config {
             let text = fs::read_to_string(path).map_err(at(format_args!(
                 "reading the configuration {}",
                 path.display()
             )))?;
-            settings.read_file(path, &text)?;
+            settings.read_file(path, &text, &mut redis_terms)?;
+            settings.durability = redis_terms
+                .mode(&settings)
+                .map_err(|reason| Failure::usage(format_args!("{}: {reason}", path.display())))?;
         }
         let given = [
             ("port", &arguments.port),
@@ -65,12 +76,37 @@ impl Settings {
                     .map_err(|reason| Failure::usage(format_args!("--{name}: {reason}")))?;
             }
         }
+        if let Some(mode) = &arguments.durability {
+            settings.durability = Some(
+                parse_mode(mode)
+                    .map_err(|reason| Failure::usage(format_args!("--durability: {reason}")))?,
+            );
+        }
+        if let Some(journal) = &arguments.journal {
+            settings.journal = Some(journal.clone());
+        }
+        settings.journal = settings.journal.map(|path| absolute(&path));
         Ok(settings)
     }
 
-    fn read_file(&mut self, path: &Path, text: &str) -> Result<(), Failure> {
+    /// Returns the terms with which the store is opened or created.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms {
+            capacity: self.capacity,
+            durability: self.durability,
+            journal: self.journal.clone(),
+            ..Terms::default()
+        }
+    }
+
+    fn read_file(
+        &mut self,
+        path: &Path,
+        text: &str,
+        redis_terms: &mut RedisTerms,
+    ) -> Result<(), Failure> {
         for (number, line) in (1..).zip(text.lines()) {
-            let set = self.read_line(line);
+            let set = self.read_line(line, redis_terms);
             set.map_err(|reason| {
                 Failure::usage(format_args!("{}, line {number}: {reason}", path.display()))
             })?;
@@ -79,7 +115,7 @@ impl Settings {
     }
 
     /// Parses a line, which is a name and its value, a comment that starts with `#`, or empty.
-    fn read_line(&mut self, line: &str) -> Result<(), String> {
+    fn read_line(&mut self, line: &str, redis_terms: &mut RedisTerms) -> Result<(), String> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             return Ok(());
@@ -94,7 +130,11 @@ impl Settings {
         match words.split_first() {
             None => Ok(()),
             Some((name, [])) => Err(format!("expected a value after '{name}'")),
-            Some((name, values)) => self.direct(&name.to_ascii_lowercase(), &values.join(" ")),
+            Some((name, values)) => {
+                let (name, value) = (name.to_ascii_lowercase(), values.join(" "));
+                redis_terms.note(&name);
+                self.direct(&name, &value)
+            }
         }
     }
 
@@ -125,6 +165,8 @@ impl Settings {
         match name {
             "store" => self.store = value.to_owned(),
             "capacity" => self.capacity = Some(parse_bytes(value)?),
+            "durability" => self.durability = Some(parse_mode(value)?),
+            "journal" => self.journal = Some(value.into()),
             "threads" => {
                 let threads: Option<usize> = value.parse().ok().filter(|n| (1..=1024).contains(n));
                 self.threads = threads.ok_or_else(|| {
@@ -139,6 +181,46 @@ impl Settings {
             }
         }
         Ok(None)
+    }
+}
+
+/// Parses a durability mode.
+fn parse_mode(text: &str) -> Result<Durability, String> {
+    Durability::from_name(&text.to_ascii_lowercase())
+        .ok_or_else(|| format!("expected none, everysec or always, got '{text}'"))
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
+/// Which of Redis' directives about its append-only file a configuration file contains.
+#[derive(Default)]
+struct RedisTerms {
+    appendonly: bool,
+    appendfsync: bool,
+}
+
+impl RedisTerms {
+    fn note(&mut self, name: &str) {
+        self.appendonly |= name == "appendonly";
+        self.appendfsync |= name == "appendfsync";
+    }
+
+    /// Returns the durability mode that the file requests. `appendonly no`, which Redis' own file
+    /// contains, requests none.
+    fn mode(&self, settings: &Settings) -> Result<Option<Durability>, &'static str> {
+        if !(self.appendonly || self.appendfsync) {
+            return Ok(settings.durability);
+        }
+        if settings.durability.is_some() {
+            return Err("expected either durability, or appendonly and appendfsync, got both");
+        }
+        if !settings.config.boolean("appendonly") {
+            return Ok(None);
+        }
+        let sync = settings.config.value("appendfsync").text();
+        Ok(Durability::from_name(&String::from_utf8_lossy(&sync)))
     }
 }
 
@@ -172,6 +254,39 @@ mod tests {
         assert_eq!((settings.threads, settings.capacity), (3, Some(2 << 30)));
         assert_eq!(settings.store.as_str(), DEFAULT_STORE);
         assert_eq!(settings.stored, ["maxmemory-policy"]);
+    }
+
+    #[test]
+    fn durability_comes_from_redis_directives_or_its_own() {
+        let mode = |arguments: &[&str], file: &str| {
+            settings(arguments, file).map(|settings| settings.durability)
+        };
+        let (everysec, always) = (Some(Durability::EverySecond), Some(Durability::Always));
+        for (arguments, file, expected) in [
+            (&[][..], "appendonly no\nappendfsync always\n", None),
+            (&[], "appendonly yes\n", everysec),
+            (&[], "appendfsync always\nappendonly yes\n", always),
+            (&[], "appendonly yes\nappendfsync no\n", everysec),
+            (&[], "durability always\n", always),
+            (&["--durability", "ALWAYS"], "appendonly yes\n", always),
+            (
+                &["--durability", "none"],
+                "durability always\n",
+                Some(Durability::None),
+            ),
+        ] {
+            assert_eq!(mode(arguments, file), Ok(expected), "{file}");
+        }
+        let both = mode(&[], "durability always\nappendonly no\n").expect_err("both");
+        assert!(both.contains("got both"), "{both}");
+        let wrong = mode(&["--durability", "often"], "").expect_err("no mode");
+        assert_eq!(
+            wrong,
+            "--durability: expected none, everysec or always, got 'often'"
+        );
+        let named = settings(&["--journal", "folder"], "journal /other").expect("sound");
+        let folder = named.journal.expect("a folder");
+        assert!(folder.is_absolute() && folder.ends_with("folder"));
     }
 
     #[test]

@@ -132,18 +132,31 @@ pub(crate) fn open(name: &str, access: Access) -> Result<Store, Failure> {
 /// Opens a store, or creates it if it does not exist. An existing store must have the requested
 /// capacity.
 pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store, Failure> {
+    open_or_create_on(
+        name,
+        &Terms {
+            capacity,
+            ..Terms::default()
+        },
+    )
+}
+
+/// Opens a store, or creates it on the given terms if it does not exist. A store without a journal
+/// begins one if the terms name a durability mode. An existing store must have the requested
+/// capacity.
+pub(crate) fn open_or_create_on(name: &str, terms: &Terms) -> Result<Store, Failure> {
     let found = parse(name)?;
     found.prepare()?;
     let options = Options {
-        capacity,
+        capacity: terms.capacity,
         ..Options::default()
     };
     let store = watched::run("recovering", NOT_RECOVERED, |watch| {
-        Store::open_or_create_watched(&found.path, &options, &Terms::default(), watch)
+        Store::open_or_create_watched(&found.path, &options, terms, watch)
     })?;
     tell_recovery(&store);
     store.agrees_with(&Terms {
-        capacity,
+        capacity: terms.capacity,
         ..Terms::default()
     })?;
     store.tell_when_lost();

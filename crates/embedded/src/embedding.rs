@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use undercroft_commands::config::{Config, Parameter, STORED, Value};
+use undercroft_commands::config::{Config, DURABLE, Parameter, STORED, Value};
 use undercroft_commands::context::{Connections, Control, Host, Inbox, Interpreter, Process};
 use undercroft_commands::scripts::ScriptLimits;
 
@@ -92,7 +92,8 @@ impl Control for Embedding {
         let is_servers = |(parameter, value): &&(&'static Parameter, Value)| {
             let wants_replicas =
                 parameter.name == "min-replicas-to-write" && *value != Value::Integer(0);
-            wants_replicas || self.is_passing && !STORED.contains(&parameter.name)
+            let is_stored = STORED.contains(&parameter.name) || DURABLE.contains(&parameter.name);
+            wants_replicas || self.is_passing && !is_stored
         };
         match changes.iter().find(is_servers) {
             Some((parameter, _)) => Err((

@@ -1,7 +1,7 @@
 //! Starts and stops the server.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::thread;
 
@@ -11,7 +11,7 @@ use undercroft_engine::Store;
 use crate::error::Error;
 use crate::log::log;
 use crate::shared::limits::OTHER_DESCRIPTORS;
-use crate::shared::state::{Shared, Thread};
+use crate::shared::state::{Files, Shared, Thread};
 use crate::shared::store_change::Reopen;
 use crate::sockets::listener::{Listener, Published};
 use crate::sockets::poll::{Poll, Waker};
@@ -25,6 +25,8 @@ pub struct Options {
     pub threads: usize,
     /// The path of the configuration file, which INFO shows, or an empty string if there is none.
     pub config_file: String,
+    /// The folder in which CONFIG SET begins a journal, or `None` for the store's default folder.
+    pub journal: Option<PathBuf>,
 }
 
 /// Returns a server's default configuration. It is stricter than [`Config::new`] toward clients
@@ -91,7 +93,11 @@ impl Server {
             seen.push(Thread::new(Waker::new().map_err(fail)?));
         }
         let port = listeners.iter().map(Listener::port).max().unwrap_or(0);
-        let shared = Shared::new(store, config, seen, port, options.config_file);
+        let files = Files {
+            config: options.config_file,
+            journal: options.journal,
+        };
+        let shared = Shared::new(store, config, seen, port, files);
         let (room, wanted) = shared.room();
         if room == 0 {
             return Err(Error::new(

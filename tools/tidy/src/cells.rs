@@ -69,6 +69,10 @@ const REASONS: &[(&str, &str)] = &[
         "long-running functions, each removed when its run ends",
     ),
     (
+        "crates/commands/src/statistics/checkpoints.rs",
+        "results of checkpoints, which no body writes",
+    ),
+    (
         "crates/commands/src/statistics/slowlog.rs",
         "written only after a command has ended",
     ),

@@ -65,7 +65,7 @@ final class Families
         'ping' => 'Server', 'publish' => 'Server', 'pubsub' => 'Server', 'replicaof' => 'Server',
         'role' => 'Server', 'save' => 'Server', 'script' => 'Server', 'shutdown' => 'Server',
         'slaveof' => 'Server', 'slowlog' => 'Server', 'spublish' => 'Server', 'swapdb' => 'Server',
-        'time' => 'Server', 'wait' => 'Server',
+        'time' => 'Server', 'wait' => 'Server', 'waitaof' => 'Server',
         'xack' => 'Streams', 'xautoclaim' => 'Streams', 'xdel' => 'Streams', 'xgroup' => 'Streams',
         'xinfo' => 'Streams', 'xlen' => 'Streams', 'xpending' => 'Streams', 'xsetid' => 'Streams',
         'xadd' => 'StreamsWritten', 'xclaim' => 'StreamsWritten', 'xrange' => 'StreamsWritten',

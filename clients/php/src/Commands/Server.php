@@ -57,6 +57,19 @@ trait Server
     }
 
     /**
+     * Makes all earlier changes durable if numlocal is 1. Does not wait for replicas, because replication is not
+     * supported. Time: O(1).
+     *
+     * `WAITAOF numlocal numreplicas timeout`
+     *
+     * @return mixed
+     */
+    public function waitAof(string|int|float $local, string|int|float $replicas, string|int|float $milliseconds): mixed
+    {
+        return $this->call(['WAITAOF', $local, $replicas, $milliseconds]);
+    }
+
+    /**
      * Authenticates the connection. Time: O(N) for N passwords of the user.
      *
      * `AUTH [username] password`
@@ -177,7 +190,7 @@ trait Server
     }
 
     /**
-     * Returns the start time of the server because snapshots are not supported. Time: O(1).
+     * Returns the time of the last checkpoint, or the start time of the server if there is none. Time: O(1).
      *
      * `LASTSAVE`
      *
@@ -189,7 +202,7 @@ trait Server
     }
 
     /**
-     * Returns an error because snapshots are not supported. Time: O(1).
+     * Begins a checkpoint of the store in the background. Time: O(1).
      *
      * `BGSAVE [SCHEDULE]`
      *
@@ -201,7 +214,8 @@ trait Server
     }
 
     /**
-     * Returns an error because snapshots are not supported. Time: O(1).
+     * Writes a checkpoint of the store, and replies when it is complete. Other commands run in the meantime. Time:
+     * O(N) where N is the size of the store.
      *
      * `SAVE`
      *
@@ -297,7 +311,8 @@ trait Server
     }
 
     /**
-     * Rewrites the append-only file in the background. Time: O(1).
+     * Begins a checkpoint of the store in the background, like BGSAVE. The journal's older files are then removed.
+     * Time: O(1).
      *
      * `BGREWRITEAOF`
      *

@@ -99,7 +99,7 @@ final class Table
         'READWRITE' => true, 'REPLCONF' => true, 'REPLICAOF' => true, 'RESET' => true, 'ROLE' => true,
         'SAVE' => true, 'SCAN' => true, 'SCRIPT' => true, 'SELECT' => true, 'SHUTDOWN' => true,
         'SLAVEOF' => true, 'SLOWLOG' => true, 'SUBSCRIBE' => true, 'SWAPDB' => true, 'SYNC' => true,
-        'TIME' => true, 'UNSUBSCRIBE' => true, 'UNWATCH' => true, 'WAIT' => true,
+        'TIME' => true, 'UNSUBSCRIBE' => true, 'UNWATCH' => true, 'WAIT' => true, 'WAITAOF' => true,
     ];
 
     /** Blocking commands, with the position of the timeout among their words (negative from the end). */

@@ -9,7 +9,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use undercroft_commands::config::{Config, STORED, store_value, stored_value};
-use undercroft_engine::Store;
+use undercroft_engine::{Durability, Store, Terms};
 use undercroft_server::{Handle, Options, Server, log};
 
 use crate::arguments::Serve;
@@ -34,9 +34,11 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
 
 fn serve(arguments: &Serve) -> Outcome {
     let settings = Settings::read(arguments)?;
-    let store = store::open_or_create(&settings.store, settings.capacity)?;
+    let terms = settings.terms();
+    let store = store::open_or_create_on(&settings.store, &terms)?;
     let (config, stored) = (settings.config, settings.stored);
     agree(&store, &config, &stored)?;
+    keep_durable(&store, &terms)?;
     if !settings.skipped.is_empty() {
         log(format_args!(
             "the configuration has settings that Undercroft does not support; ignored: {}",
@@ -44,6 +46,10 @@ fn serve(arguments: &Serve) -> Outcome {
         ));
     }
     let path = store.path().display().to_string();
+    let journal = store.journal().map_or(String::new(), |journal| {
+        let (mode, folder) = (journal.durability.name(), journal.folder.display());
+        format!(", durability {mode} with the journal in {folder}")
+    });
     // The effective memory limit is the smaller of `maxmemory` and the capacity.
     let capacity = store.statistics().capacity;
     let limit = match store.max_memory() {
@@ -53,6 +59,7 @@ fn serve(arguments: &Serve) -> Outcome {
     let options = Options {
         threads: settings.threads,
         config_file: config_file(arguments),
+        journal: terms.journal.clone(),
     };
     let asks_nobody =
         config.value("requirepass").text().is_empty() && !config.boolean("protected-mode");
@@ -64,16 +71,17 @@ fn serve(arguments: &Serve) -> Outcome {
     let mut signals =
         Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(at("preparing for signals"))?;
     let server = Server::bind(store, config, options).map_err(Failure::new)?;
-    let (name, capacity) = (settings.store.clone(), settings.capacity);
+    let name = settings.store.clone();
     server.reopen_by(Box::new(move |config| {
-        let opened = store::open_or_create(&name, capacity).and_then(|store| {
+        let opened = store::open_or_create_on(&name, &terms).and_then(|store| {
             agree(&store, config, &stored)?;
+            keep_durable(&store, &terms)?;
             Ok(store)
         });
         opened.map_err(|failure| failure.to_string())
     }));
     log(format_args!(
-        "version {} serves {path} on {}\n{}, {limit}; stop it with Ctrl-C or SIGTERM, the data \
+        "version {} serves {path} on {}\n{}, {limit}{journal}; stop it with Ctrl-C or SIGTERM, the data \
          stays",
         env!("CARGO_PKG_VERSION"),
         server.addresses().join(" and "),
@@ -95,6 +103,7 @@ fn serve(arguments: &Serve) -> Outcome {
     let handle = server.handle();
     let listener = signals.handle();
     let (running, ended) = channel::<()>();
+    let name = settings.store.clone();
     let waiting = thread::spawn(move || {
         let handle = StopOnEnd(handle);
         for signal in signals.forever() {
@@ -114,7 +123,7 @@ fn serve(arguments: &Serve) -> Outcome {
                 }
             ));
             if ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
-                abandon(&handle.0);
+                abandon(&handle.0, &name);
             }
             return;
         }
@@ -144,24 +153,62 @@ fn agree(store: &Store, config: &Config, stored: &[&'static str]) -> Result<(), 
     Ok(())
 }
 
+/// Changes the durability mode of a store to the requested one. A journal is never ended here: its
+/// files are the only copy of the data that a failure of the machine leaves.
+fn keep_durable(store: &Store, terms: &Terms) -> Result<(), Failure> {
+    let (Some(wanted), Some(journal)) = (terms.durability, store.journal()) else {
+        return Ok(());
+    };
+    if wanted == Durability::None {
+        log(format_args!(
+            "the store keeps its journal in {}; to end the journal and remove its files: \
+             undercroft durability {} none",
+            journal.folder.display(),
+            store.path().display()
+        ));
+    } else if wanted != journal.durability {
+        store.set_durability(wanted, terms)?;
+    }
+    if let Some(folder) = &terms.journal
+        && *folder != journal.folder
+    {
+        log(format_args!(
+            "the journal of the store stays in {}; the requested folder {} is used only for a new \
+             journal",
+            journal.folder.display(),
+            folder.display()
+        ));
+    }
+    Ok(())
+}
+
 /// Exits even though commands are still running. A single command can take hours, and clients
 /// choose the commands. For the store, this exit is like any other death of a process.
-fn abandon(server: &Handle) -> ! {
+fn abandon(server: &Handle, name: &str) -> ! {
     log(format_args!(
         "commands are still running after {} seconds: stopping now; the next process to use the \
          store rolls back their unfinished writes",
         GRACE.as_secs()
     ));
     server.withdraw();
+    make_durable(name);
     process::exit(i32::from(FAILURE))
+}
+
+/// Makes all changes durable if the store has a journal. A failure is logged.
+fn make_durable(name: &str) {
+    let durable = store::open(name, Access::Write).and_then(|store| Ok(store.make_durable()?));
+    if let Err(error) = durable {
+        log(format_args!("the last changes may not be durable: {error}"));
+    }
 }
 
 /// Syncs the store to disk, so that it can be opened after a power cut. A failure is logged, but
 /// does not affect the exit status of the server.
 fn sync(name: &str) {
+    make_durable(name);
     let synced = store::open(name, Access::Write).and_then(|store| {
         store.set_patience(PATIENCE);
-        store.make_durable()?;
         Ok(store.sync()?)
     });
     if let Err(error) = synced {

@@ -10,6 +10,7 @@ mod journals;
 mod output;
 mod scripts;
 mod serve;
+mod serve_durably;
 mod stopped;
 mod stores;
 mod support;

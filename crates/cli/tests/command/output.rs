@@ -325,11 +325,11 @@ fn stock_redis_conf_is_accepted() {
 fn unsupported_directives_are_reported_once() {
     let place = Place::new();
     let file = place.path("conf");
-    let text = "appendonly yes\nsave 900 1\nsave 60 10000\nrdbchecksum no\nrdbchecksum yes\n";
+    let text = "appendfsync no\nsave 900 1\nsave 60 10000\nrdbchecksum no\nrdbchecksum yes\n";
     fs::write(&file, text).expect("room");
     let server = Server::start(&place, &["--config", &file]);
     let named = server.start.lines().next().expect("a line");
-    for directive in ["appendonly yes (", "save 900 1 (", "rdbchecksum"] {
+    for directive in ["appendfsync no (", "save 900 1 (", "rdbchecksum"] {
         assert_eq!(named.matches(directive).count(), 1, "{named}");
     }
     assert!(!named.contains("save 60"), "{named}");

@@ -7,12 +7,14 @@
 //! All folders of this crate except `algorithms`, `reply` and `table` can call this module, as can
 //! programs that serve or embed a store.
 //!
+//! - `durability`: maps Redis' parameters for append-only files to the store's durability mode.
 //! - `parameters`: defines the parameters, with the names, ranges and defaults of Redis 7.0.
 //! - `parse`: parses values using Redis' rules and error texts.
 //! - `stored`: reads and writes the parameters that are kept in the store and shared by all its
 //!   processes.
 //! - `value`: defines the types of values.
 
+mod durability;
 mod parameters;
 mod parse;
 mod stored;
@@ -22,6 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
+pub(crate) use durability::is_durable;
+pub use durability::{DURABLE, mode_after, value_in_mode};
 pub use parameters::{Check, Kind, PARAMETERS, Parameter};
 pub(crate) use parse::percentile_text;
 pub use stored::{STORED, store_value, stored_value};
@@ -71,6 +75,11 @@ impl Config {
     /// Returns a counter that every successful [`Config::set`] increments.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Returns whether a thread is changing parameters, so that another change has to wait for it.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.changing.try_lock().is_none()
     }
 
     /// Returns the value of a parameter.
@@ -344,8 +353,8 @@ mod tests {
     fn unsupported_values_are_refused() {
         let config = Config::new();
         for (name, value) in [
-            ("appendonly", "yes"),
-            ("appendfsync", "always"),
+            ("appendfsync", "no"),
+            ("auto-aof-rewrite-percentage", "50"),
             ("save", "900 1"),
         ] {
             let before = config.value(name);

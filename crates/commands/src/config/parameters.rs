@@ -43,6 +43,8 @@ pub struct Parameter {
     /// Unsupported values are refused, so that the server never reports an ineffective setting as
     /// active.
     pub not_done: Option<&'static str>,
+    /// A single unsupported choice, and the reason.
+    pub unsupported: Option<(&'static str, &'static str)>,
 }
 
 impl Parameter {
@@ -54,6 +56,7 @@ impl Parameter {
             immutable: false,
             secret: false,
             not_done: None,
+            unsupported: None,
         }
     }
 
@@ -65,6 +68,7 @@ impl Parameter {
             immutable: true,
             secret: false,
             not_done: None,
+            unsupported: None,
         }
     }
 
@@ -80,6 +84,11 @@ impl Parameter {
 
     const fn not_done(mut self, reason: &'static str) -> Parameter {
         self.not_done = Some(reason);
+        self
+    }
+
+    const fn without(mut self, choice: &'static str, reason: &'static str) -> Parameter {
+        self.unsupported = Some((choice, reason));
         self
     }
 
@@ -120,7 +129,13 @@ impl Parameter {
 
     /// Returns the reason why a value is unsupported, or `None` if it is supported.
     pub(super) fn refuses(&self, value: &Value) -> Option<&'static str> {
-        self.not_done.filter(|_| *value != self.default_value())
+        let is_unsupported = |choice| *value == Value::Choice(choice);
+        let unsupported = self
+            .unsupported
+            .filter(|(choice, _)| is_unsupported(choice));
+        self.not_done
+            .filter(|_| *value != self.default_value())
+            .or(unsupported.map(|(_, reason)| reason))
     }
 
     /// Parses a value. If the value is invalid, returns Redis' description of the problem.
@@ -167,6 +182,10 @@ const INT: i64 = i32::MAX as i64;
 const LONG: u64 = i64::MAX as u64;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
+
+/// The reason why the conditions for a checkpoint are fixed.
+const CHECKPOINTS: &str = "not supported: a checkpoint begins once the journal has grown by 64 MiB \
+                           and by the last checkpoint's size";
 
 /// All parameters. The defaults are those of Redis, except that Undercroft's defaults for the
 /// memory limit and the listening addresses are more cautious.
@@ -246,17 +265,24 @@ pub const PARAMETERS: &[Parameter] = &[
         "enable-debug-command",
         Choice("no", &["no", "yes", "local"]),
     ),
-    Parameter::new("appendonly", Boolean(false)).not_done(
-        "append-only files are not supported: the store is one file, and 'undercroft export' \
-         copies it",
+    Parameter::new(
+        "durability",
+        Choice("none", &["none", "everysec", "always"]),
     ),
+    Parameter::new("appendonly", Boolean(false)),
     Parameter::new(
         "appendfsync",
         Choice("everysec", &["everysec", "always", "no"]),
     )
-    .not_done("append-only files are not supported, so nothing is synced"),
+    .without(
+        "no",
+        "not supported: the journal is synced at least once a second; use everysec",
+    ),
+    Parameter::new("auto-aof-rewrite-percentage", Integer(100, 0, INT)).not_done(CHECKPOINTS),
+    Parameter::new("auto-aof-rewrite-min-size", Memory(64 * MIB, 0, LONG)).not_done(CHECKPOINTS),
     Parameter::new("save", Checked("", save)).not_done(
-        "snapshots are not supported: the store is one file, and 'undercroft export' copies it",
+        "a schedule of snapshots is not supported: 'appendonly yes' keeps every change, and BGSAVE \
+         writes a checkpoint",
     ),
     Parameter::new("list-max-listpack-size", Integer(-2, -INT - 1, INT))
         .alias("list-max-ziplist-size"),

@@ -4,6 +4,7 @@
 //! Commands do not access sockets directly. CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN call these
 //! traits instead.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -225,6 +226,12 @@ pub trait Control: Send + Sync {
 
     /// Implements CONFIG RESETSTAT: resets the counters in [`facts`](Control::facts) to zero.
     fn reset_statistics(&self) {}
+
+    /// Returns the folder in which CONFIG SET begins a journal, or `None` for the store's default
+    /// folder.
+    fn journal_folder(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Puts the calling thread to sleep for the given time, or until the process is asked to exit.
     fn sleep(&self, time: Duration) {

@@ -19,6 +19,7 @@ pub(crate) mod reporting;
 mod scratch;
 mod timing;
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use undercroft_engine::{Access, Key, Reader, Scratch, Store};
@@ -32,6 +33,7 @@ use crate::scripts::{
     ScriptError, ScriptLimits, ScriptRun,
 };
 use crate::session::Session;
+use crate::statistics::checkpoints::Checkpoints;
 use crate::statistics::latency::Latency;
 use crate::statistics::slowlog::SlowLog;
 use crate::statistics::{Lap, Statistics};
@@ -293,6 +295,8 @@ pub struct Process {
     pub latency: Latency,
     /// The counters of commands and errors.
     pub statistics: Statistics,
+    /// The checkpoints that clients have requested, shared with the threads that write them.
+    pub(crate) checkpoints: Arc<Checkpoints>,
     /// The time when the process started, in Unix milliseconds.
     pub started: i64,
     /// The script interpreter, or `None` if scripts are unsupported.
@@ -330,6 +334,7 @@ impl Process {
             slowlog,
             latency,
             statistics: Statistics::new(threads),
+            checkpoints: Arc::default(),
             started: clock() / 1000,
             interpreter: None,
             script_limits: ScriptLimits::default(),

@@ -7,7 +7,7 @@ use crate::handlers::{collections, connections, feeds, keys, scripting, server, 
 use crate::reply::Reply;
 use crate::table::{self, all, number_of};
 
-const FAMILIES: [&[HandlerEntry]; 39] = [
+const FAMILIES: [&[HandlerEntry]; 40] = [
     strings::values::HANDLERS,
     strings::substrings::HANDLERS,
     strings::bits::HANDLERS,
@@ -45,6 +45,7 @@ const FAMILIES: [&[HandlerEntry]; 39] = [
     server::command::HANDLERS,
     server::latency::HANDLERS,
     server::memory::HANDLERS,
+    server::persistence::HANDLERS,
     server::unsupported::HANDLERS,
     server::lolwut::HANDLERS,
 ];

@@ -7,12 +7,14 @@
 //!
 //! `context`, `handlers` and `execute` call this module. Servers record events and read statistics.
 //!
+//! - `checkpoints`: counts the checkpoints that this process has written on request.
 //! - `distribution`: computes cumulative call counts by duration, for LATENCY HISTOGRAM.
 //! - `lap`: counts the calls of commands that are timed together.
 //! - `latency`: records the slow events of this process, which LATENCY shows.
 //! - `slowlog`: stores the log of slow commands that SLOWLOG shows.
 //! - `trace`: records the commands of one script, for MONITOR and the slow log.
 
+pub(crate) mod checkpoints;
 mod distribution;
 mod lap;
 pub mod latency;

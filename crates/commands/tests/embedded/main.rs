@@ -4,6 +4,7 @@
 #[path = "../support/alone.rs"]
 mod alone;
 mod batches;
+mod durability;
 mod followed;
 mod mailboxes;
 mod retries;
@@ -475,7 +476,4 @@ fn help_is_generated_from_the_table() {
         );
     }
     assert!(matches!(client.run("DEBUG HELP"), Tree::Array(_)));
-    for line in ["SAVE", "BGSAVE"] {
-        assert!(client.error(line).contains("undercroft export"), "{line}");
-    }
 }

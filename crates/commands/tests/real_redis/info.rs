@@ -12,6 +12,7 @@ const LEFT_OUT: &[(&str, &str)] = &[("gcc_version", "it is not built by gcc")];
 
 /// Undercroft's fields that Redis does not have.
 const OURS: &[&str] = &[
+    "journal_durability",
     "mem_lazyfree_pending",
     "store",
     "store_capacity",

@@ -117,15 +117,6 @@ impl Store {
         self.segment.deferring(body)
     }
 
-    /// Keeps the promise of the durability mode for a change of a setting, as each command does for
-    /// its own changes.
-    ///
-    /// # Errors
-    /// Fails if the change may not be durable.
-    pub fn settings_changed(&self) -> Result<(), Error> {
-        Ok(self.segment.settings_changed()?)
-    }
-
     /// Waits until the journal is durable up to a position, at most for `patience`. Returns
     /// immediately if the journal has been ended.
     ///

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::journal::{keeping, waiting};
+use crate::journal::waiting;
 use crate::mapped::layout::control;
 use crate::redo::failure;
 use crate::segment::{Segment, place};
@@ -85,18 +85,6 @@ impl Segment {
         match position == 0 || note(self, position) {
             true => Ok(()),
             false => waiting::until_committed_is_durable(self, position),
-        }
-    }
-
-    /// Keeps the promise of the durability mode for a change of a setting, as each transaction does
-    /// for its own changes. Returns immediately if the store has no journal.
-    ///
-    /// # Errors
-    /// Fails with [`Error::Journal`] if the change may not be durable.
-    pub fn settings_changed(&self) -> Result<(), Error> {
-        match self.journal_head() {
-            0 => Ok(()),
-            head => keeping::after_commit(self, head),
         }
     }
 

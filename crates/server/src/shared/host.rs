@@ -1,5 +1,6 @@
 //! Implements the server's interface for commands.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,9 @@ use crate::shared::state::Shared;
 
 /// The minimum interval between two log lines about HTTP requests, in microseconds.
 const BETWEEN_SUSPICIONS: i64 = 60_000_000;
+
+/// How long SHUTDOWN waits until all changes are durable.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// Returns whether two strings are equal. The time taken depends only on their lengths.
 fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
@@ -192,7 +196,7 @@ impl Control for Shared {
         Facts {
             tcp_port: self.tcp_port,
             threads: self.threads.len(),
-            config_file: self.config_file.clone(),
+            config_file: self.files.config.clone(),
             connected_clients: self.registry.count(),
             blocked_clients: self.parked.load(Ordering::Relaxed) as u64
                 + self.blocked.load(Ordering::Relaxed).max(0) as u64,
@@ -230,6 +234,10 @@ impl Control for Shared {
         }
     }
 
+    fn journal_folder(&self) -> Option<PathBuf> {
+        self.files.journal.clone()
+    }
+
     fn sleep(&self, time: Duration) {
         let (lock, stopped) = &self.stopped;
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,12 +249,21 @@ impl Control for Shared {
         if options.abort {
             return Err("ERR No shutdown in progress.".into());
         }
-        if options.save == Some(true) {
+        let store = self.store();
+        let is_journaled = store.journal().is_some();
+        if options.save == Some(true) && !is_journaled {
             return Err(
-                "ERR snapshots are not supported; use undercroft export to copy the store, or \
-                 SHUTDOWN NOSAVE"
+                "ERR the store has no journal: begin one with CONFIG SET appendonly yes, copy the \
+                 store with undercroft export, or use SHUTDOWN NOSAVE"
                     .into(),
             );
+        }
+        if is_journaled && options.save != Some(false) && !options.force {
+            let durable = store.wait_until_durable(store.journal_head(), LAST_WAIT);
+            if let Err(error) = durable {
+                log(format_args!("not shutting down: {error}"));
+                return Err("ERR Errors trying to SHUTDOWN. Check logs.".into());
+            }
         }
         self.stop();
         Ok(())

@@ -1,5 +1,6 @@
 //! Holds the state that all threads of a server share.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -110,7 +111,16 @@ pub(crate) struct Shared {
     pub(crate) room: AtomicU64,
     pub(crate) maxclients: AtomicI64,
     pub(crate) tcp_port: u16,
-    pub(crate) config_file: String,
+    pub(crate) files: Files,
+}
+
+/// The files that the user named when the server was started.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// The path of the configuration file, or an empty string.
+    pub(crate) config: String,
+    /// The folder in which CONFIG SET begins a journal.
+    pub(crate) journal: Option<PathBuf>,
 }
 
 /// The limits of scripts. Without a time limit, an endless script that has written could be stopped
@@ -138,7 +148,7 @@ impl Shared {
         config: Config,
         threads: Vec<Thread>,
         tcp_port: u16,
-        config_file: String,
+        files: Files,
     ) -> Shared {
         store.set_patience(PATIENCE);
         let maxclients = config.integer("maxclients");
@@ -166,7 +176,7 @@ impl Shared {
             room: AtomicU64::new(0),
             maxclients: AtomicI64::new(maxclients),
             tcp_port,
-            config_file,
+            files,
             store: ArcSwap::new(store.clone()),
             change: Change::default(),
             threads,

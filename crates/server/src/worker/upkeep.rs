@@ -208,6 +208,7 @@ mod tests {
     use undercroft_engine::{Expiry, Options, Store};
 
     use super::*;
+    use crate::shared::state::Files;
 
     #[test]
     fn pause_stops_expiry_and_eviction() {
@@ -229,7 +230,7 @@ mod tests {
         store.change_eviction(policy).expect("it may write");
         store.set_max_memory(1).expect("it may write");
 
-        let shared = Shared::new(store, Config::new(), Vec::new(), 0, String::new());
+        let shared = Shared::new(store, Config::new(), Vec::new(), 0, Files::default());
         let (mut upkeep, start) = (Upkeep::new(), Instant::now());
         let mut keys_after = |seconds| {
             upkeep.run(&shared, start + Duration::from_secs(seconds));

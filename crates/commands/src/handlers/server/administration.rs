@@ -6,12 +6,14 @@ use std::time::Duration;
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::config::{Value, store_value, stored_value};
+use crate::config::{
+    Parameter, Value, is_durable, mode_after, store_value, stored_value, value_in_mode,
+};
 use crate::context::{Context, HandlerEntry, ShutdownOptions};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::keys::keyspace::check_database;
 use crate::handlers::keys::object;
-use crate::handlers::server::info;
+use crate::handlers::server::{info, persistence};
 use crate::reply::Reply;
 
 /// Maps each command in this file to its handler.
@@ -25,8 +27,6 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("flushdb", flushdb),
     ("flushall", flushall),
     ("swapdb", swapdb),
-    ("save", no_snapshots),
-    ("bgsave", no_snapshots),
     ("command|help", help),
     ("info", info),
     ("config|get", config_get),
@@ -97,15 +97,6 @@ fn swapdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Rejects SAVE and BGSAVE, because the server does not write snapshots.
-fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
-    Err(CommandError::fixed(
-        "ERR snapshots are not supported: the store is one file, and 'undercroft export' writes a \
-         consistent copy",
-    )
-    .into())
-}
-
 /// Handles INFO.
 fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let text = info::text(context, &arguments[1..])?;
@@ -120,7 +111,11 @@ fn config_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
         // Another process may have changed the parameters that are kept in the store, so read them
         // from there.
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        if let Some(stored) = stored_value(&context.store, &name) {
+        let stored = stored_value(&context.store, &name).or_else(|| {
+            let mode = context.store.store().durability();
+            value_in_mode(mode, &name).map(str::to_owned)
+        });
+        if let Some(stored) = stored {
             *value = stored.into_bytes();
         }
     }
@@ -140,13 +135,28 @@ fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     }
     let pairs: Vec<(&[u8], &[u8])> = pairs.chunks(2).map(|pair| (pair[0], pair[1])).collect();
     let (host, store) = (context.host, context.store);
+    // To begin a journal takes long, and other changes wait in the meantime.
+    if pairs.iter().any(|(name, _)| is_durable(name)) || host.config().is_changing() {
+        persistence::take_own_thread(context)?;
+    }
     host.config().set(&pairs, |changes| {
+        let mode = mode_after(store.store().durability(), host.config(), changes)?;
         host.control.apply(changes)?;
         for (parameter, value) in changes {
             store_value(&store, parameter.name, value)
                 .map_err(|error| (*parameter, error.to_string()))?;
         }
-        Ok(())
+        // The change of the mode is the last step, because it can fail and takes long.
+        let of_mode = |parameter: &&Parameter| is_durable(parameter.name.as_bytes());
+        let parameter = changes
+            .iter()
+            .map(|(parameter, _)| *parameter)
+            .find(of_mode);
+        match (mode, parameter) {
+            (Some(mode), Some(parameter)) => persistence::change_mode(context, mode)
+                .map_err(|error| (parameter, error.to_string())),
+            _ => Ok(()),
+        }
     })?;
     host.slowlog().configure(host.config());
     host.latency().configure(host.config());
@@ -238,7 +248,7 @@ pub(crate) fn admit_debug(context: &Context<'_>) -> Result<(), CommandError> {
     ))
 }
 
-/// Handles DEBUG SLEEP, OBJECT and HELP.
+/// Handles DEBUG SLEEP, OBJECT and HELP, and refuses DEBUG RELOAD and LOADAOF.
 fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match &arguments[1..] {
         [what, seconds] if is_keyword(what, "SLEEP") => {
@@ -251,6 +261,13 @@ fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
             Ok(())
         }
         [what, key] if is_keyword(what, "OBJECT") => object::debug(context, key, reply),
+        [what, ..] if is_keyword(what, "RELOAD") || is_keyword(what, "LOADAOF") => {
+            Err(CommandError::fixed(
+                "ERR the store cannot be loaded again while processes have it open: to test its \
+                 journal, recover a copy of the journal's folder with undercroft recover",
+            )
+            .into())
+        }
         [what] if is_keyword(what, "HELP") => {
             let lines = [
                 "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

@@ -10,6 +10,8 @@
 //!   commands.
 //! - `lolwut`: implements LOLWUT, which draws a picture and reports the version.
 //! - `memory`: implements MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS.
+//! - `persistence`: implements the commands that make changes durable: SAVE, BGSAVE,
+//!   BGREWRITEAOF, LASTSAVE and WAITAOF.
 //! - `unsupported`: replies to commands for features that Undercroft does not have: clustering,
 //!   replication and modules.
 
@@ -19,4 +21,5 @@ pub(crate) mod info;
 pub(crate) mod latency;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
+pub(crate) mod persistence;
 pub(crate) mod unsupported;

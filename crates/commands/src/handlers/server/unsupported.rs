@@ -6,7 +6,6 @@ use undercroft_numbers::parse_integer;
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
-use crate::handlers::server::info;
 use crate::reply::Reply;
 
 /// Maps each command in this file to its handler.
@@ -24,7 +23,6 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("replconf", replica_configuration),
     ("wait", wait),
     ("migrate", migrate),
-    ("lastsave", lastsave),
     ("role", role),
 ];
 
@@ -112,12 +110,6 @@ fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outc
             Ok(())
         }
     }
-}
-
-/// Handles LASTSAVE. The reply matches that of a Redis server that has not saved since it started.
-fn lastsave(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    reply.integer(info::last_save(context));
-    Ok(())
 }
 
 /// Handles MIGRATE. It is implemented only for keys that do not exist.

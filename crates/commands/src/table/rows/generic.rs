@@ -361,6 +361,17 @@ pub(super) const COMMANDS: &[Command] = &[
             "Returns 0 immediately because replication is not supported.",
         )
         .reply("integer"),
+    Command::new("waitaof", 4, Group::Generic, "7.2.0")
+        .flags(&[Flag::NoScript])
+        .categories(&[Category::Connection])
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+        .doc(
+            "numlocal numreplicas timeout",
+            "O(1)",
+            "Makes all earlier changes durable if numlocal is 1. Does not wait for replicas, \
+             because replication is not supported.",
+        )
+        .reply("array of two integers: 1 if the changes are durable, and 0"),
     Command::new("migrate", -6, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::MovableKeys])
         .categories(&[Category::Keyspace, Category::Dangerous])

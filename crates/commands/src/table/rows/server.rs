@@ -48,18 +48,28 @@ pub(super) const COMMANDS: &[Command] = &[
         ])
         .doc(
             "",
-            "O(1)",
-            "Returns an error because snapshots are not supported.",
+            "O(N) where N is the size of the store",
+            "Writes a checkpoint of the store, and replies when it is complete. Other commands run \
+             in the meantime.",
         )
-        .reply("an error"),
+        .reply("OK"),
     Command::new("bgsave", -1, Group::Server, "1.0.0")
         .flags(&[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading])
         .doc(
             "[SCHEDULE]",
             "O(1)",
-            "Returns an error because snapshots are not supported.",
+            "Begins a checkpoint of the store in the background.",
         )
-        .reply("an error"),
+        .reply("simple"),
+    Command::new("bgrewriteaof", 1, Group::Server, "1.0.0")
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading])
+        .doc(
+            "",
+            "O(1)",
+            "Begins a checkpoint of the store in the background, like BGSAVE. The journal's older \
+             files are then removed.",
+        )
+        .reply("simple"),
     Command::new("lastsave", 1, Group::Server, "1.0.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Admin, Category::Dangerous])
@@ -67,7 +77,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Returns the start time of the server because snapshots are not supported.",
+            "Returns the time of the last checkpoint, or the start time of the server if there is \
+             none.",
         )
         .reply("integer: Unix time in seconds"),
     Command::new("role", 1, Group::Server, "2.8.12")

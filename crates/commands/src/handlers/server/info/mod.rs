@@ -8,11 +8,13 @@
 //! - `counted`: writes the sections with statistics for each command and each error code.
 //! - `fields`: formats section titles and fields.
 //! - `memory`: writes the memory section.
+//! - `persistence`: writes the persistence section.
 //! - `pins`: writes the section about long values that are being read in place.
 
 mod counted;
 mod fields;
 pub(crate) mod memory;
+pub(crate) mod persistence;
 mod pins;
 
 use undercroft_engine::DATABASES;
@@ -65,7 +67,7 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
             "server" => server(context, &facts, &mut out),
             "clients" => client_section(context, &facts, &clients, &mut out),
             "memory" => memory::section(context, &clients, &mut out)?,
-            "persistence" => persistence(context, &mut out),
+            "persistence" => persistence::section(context, &mut out),
             "stats" => statistics(context, &facts, &mut out),
             "replication" => replication(context, &mut out),
             "cpu" => cpu(&mut out),
@@ -158,66 +160,6 @@ fn client_section(context: &Context<'_>, facts: &Facts, clients: &[ClientInfo], 
     line("blocked_clients", facts.blocked_clients, out);
     line("tracking_clients", 0, out);
     line("clients_in_timeout_table", 0, out);
-}
-
-fn persistence(context: &Context<'_>, out: &mut String) {
-    title("Persistence", out);
-    zeros(
-        &[
-            "loading",
-            "async_loading",
-            "current_cow_peak",
-            "current_cow_size",
-            "current_cow_size_age",
-        ],
-        out,
-    );
-    line("current_fork_perc", "0.00", out);
-    zeros(
-        &[
-            "current_save_keys_processed",
-            "current_save_keys_total",
-            "rdb_changes_since_last_save",
-            "rdb_bgsave_in_progress",
-        ],
-        out,
-    );
-    // Report the start time, like a Redis server that has not saved. Monitoring tools would
-    // interpret 0 as an overdue save.
-    line("rdb_last_save_time", last_save(context), out);
-    line("rdb_last_bgsave_status", "ok", out);
-    line("rdb_last_bgsave_time_sec", -1, out);
-    line("rdb_current_bgsave_time_sec", -1, out);
-    zeros(
-        &[
-            "rdb_saves",
-            "rdb_last_cow_size",
-            "rdb_last_load_keys_expired",
-            "rdb_last_load_keys_loaded",
-            "aof_enabled",
-            "aof_rewrite_in_progress",
-            "aof_rewrite_scheduled",
-        ],
-        out,
-    );
-    line("aof_last_rewrite_time_sec", -1, out);
-    line("aof_current_rewrite_time_sec", -1, out);
-    line("aof_last_bgrewrite_status", "ok", out);
-    zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"], out);
-    line("aof_last_write_status", "ok", out);
-    zeros(
-        &[
-            "aof_last_cow_size",
-            "module_fork_in_progress",
-            "module_fork_last_cow_size",
-        ],
-        out,
-    );
-}
-
-/// Returns the reply to LASTSAVE, which is the time when the process started, in Unix seconds.
-pub(crate) fn last_save(context: &Context<'_>) -> i64 {
-    context.host.process.started / 1000
 }
 
 /// Converts bytes per second to KiB per second, which is the unit of Redis' fields.
