@@ -17,6 +17,7 @@ use crate::sockets::listener::{Listener, Published};
 use crate::sockets::poll::{Poll, Waker};
 use crate::worker::mailbox::Mailboxes;
 use crate::worker::state::Worker;
+use crate::worker::sync_thread;
 
 /// Settings that are not Redis configuration parameters.
 #[derive(Clone, Debug, Default)]
@@ -183,6 +184,8 @@ impl Server {
             return Ok(());
         };
         drop(listeners);
+        let syncing = sync_thread::start(&shared);
+        let syncing = syncing.map_err(|error| Error::new("starting a thread", error))?;
         let mut threads = Vec::new();
         for (index, worker) in (1..).zip(workers) {
             let thread = thread::Builder::new().name(format!("serve-{index}"));
@@ -201,6 +204,9 @@ impl Server {
                 Ok(ended) => result = result.and(ended),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
+        }
+        if let Err(panic) = syncing.join() {
+            std::panic::resume_unwind(panic);
         }
         result.map_err(fail)
     }

@@ -5,6 +5,7 @@ mod copies;
 mod disk;
 mod durability;
 mod fixture;
+mod group_commit;
 mod interrupted;
 mod journals;
 mod output;

@@ -30,17 +30,20 @@ pub enum Event {
     Upkeep,
     /// Waiting for a lock that another process held.
     LockWait,
+    /// Syncing the journal in the mode `always`, while replies wait for it.
+    FsyncAlways,
 }
 
 impl Event {
     /// All kinds of events.
-    const ALL: [Event; 6] = [
+    const ALL: [Event; 7] = [
         Event::Command,
         Event::FastCommand,
         Event::EvictionCycle,
         Event::ExpireCycle,
         Event::Upkeep,
         Event::LockWait,
+        Event::FsyncAlways,
     ];
 
     /// Returns the name that LATENCY uses for the event. This is Redis' name if Redis has the
@@ -53,6 +56,7 @@ impl Event {
             Event::ExpireCycle => "expire-cycle",
             Event::Upkeep => "upkeep",
             Event::LockWait => "lock-wait",
+            Event::FsyncAlways => "aof-fsync-always",
         }
     }
 

@@ -117,6 +117,12 @@ impl Store {
         self.segment.deferring(body)
     }
 
+    /// Adds a journal position to the [deferral](Self::deferring) of this thread, in any mode.
+    /// Returns false if the thread does not defer.
+    pub fn defer_until(&self, position: u64) -> bool {
+        self.segment.defer_until(position)
+    }
+
     /// Waits until the journal is durable up to a position, at most for `patience`. Returns
     /// immediately if the journal has been ended.
     ///

@@ -76,6 +76,12 @@ impl Segment {
         (result, DEFERRED.get().position)
     }
 
+    /// Adds a position to the deferral of this thread, as if the thread had made the change before
+    /// it. Returns false if the thread does not defer.
+    pub fn defer_until(&self, position: u64) -> bool {
+        note(self, position)
+    }
+
     /// Waits until changes are durable that were made in a [deferral](Self::deferring), which
     /// returned `position`.
     ///

@@ -80,8 +80,8 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 /// - `checkpoints/checkpoint.rs`: `checkpoint`.
 /// - `checkpoints/durability.rs`: `durability`, `begin_journal`, `set_durability`, `end_journal`,
 ///   `make_durable`, `first_difference`, `journal`.
-/// - `journal/deferral.rs`: `deferring`, `end_deferral`, `wait_until_durable`, `is_durable`,
-///   `journal_head`.
+/// - `journal/deferral.rs`: `deferring`, `defer_until`, `end_deferral`, `wait_until_durable`,
+///   `is_durable`, `journal_head`.
 /// - `inspection/check.rs`: `check`.
 /// - `inspection/statistics.rs`: `statistics`, `used_bytes`, `members`, `held_locks`.
 /// - `inspection/users.rs`: `users`.

@@ -9,6 +9,7 @@ use rustix::net::{RecvFlags, recv};
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::session::{Buffers, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
+use undercroft_engine::Durability;
 use undercroft_engine::waiting::Answer;
 use undercroft_resp::{Parsed, RequestParser, encode};
 
@@ -62,6 +63,9 @@ pub(crate) struct Connection {
     /// Whether the next command is waiting for a lock. If not, it is waiting for the end of a
     /// pause.
     pub(crate) locked: bool,
+    /// The journal position up to which the connection's changes must be durable before its replies
+    /// are sent, or `None` if no reply waits for the disk (J4).
+    pub(crate) unsynced: Option<u64>,
     /// Whether the connection is in the queue of connections with unexecuted commands.
     pub(crate) queued: bool,
     /// The time at which the output rose above the soft limit, in Unix milliseconds.
@@ -92,6 +96,8 @@ pub(crate) enum Next {
     OwnThread,
     /// Send the replies after other connections have had their turns.
     Send,
+    /// Send the replies when the journal is durable up to this position, then run another turn.
+    Sync(u64),
     /// Close the connection.
     Close,
 }
@@ -137,6 +143,7 @@ impl Connection {
             closing: false,
             parked: None,
             locked: false,
+            unsynced: None,
             queued: false,
             over_limit_since: None,
             taken: 0,
@@ -239,9 +246,10 @@ impl Connection {
     /// read.
     pub(crate) fn interest(&self, limits: &Limits) -> Interest {
         let listens = !self.ended && !self.closing && self.parked.is_none() && !self.queued;
+        let is_synced = self.unsynced.is_none();
         Interest {
-            read: listens && !self.is_full(limits),
-            write: self.has_output(),
+            read: listens && is_synced && !self.is_full(limits),
+            write: is_synced && self.has_output(),
         }
     }
 
@@ -327,6 +335,17 @@ impl Connection {
             out.truncate(before);
         }
         self.output.put(out);
+        // Another process may have made the change that the reply reports.
+        let store = shared.store();
+        if store.durability() == Durability::Always {
+            let position = store.journal_head();
+            if !store.is_durable(position) {
+                self.unsynced = Some(position);
+            }
+        }
+        if let Some(next) = self.next_if_unsynced(limits) {
+            return next;
+        }
         if self.send_output(space).is_err() || self.has_too_much(limits) {
             return Next::Close;
         }
@@ -415,8 +434,11 @@ impl Connection {
             warms: !shared.waits(),
             shared,
         };
-        let (used, end) = turn.commands(input, &mut space.batch);
+        let ((used, end), position) = store.deferring(|| turn.commands(input, &mut space.batch));
         self.output.put(turn.writer.out);
+        if position != 0 {
+            self.unsynced = Some(position);
+        }
         match end {
             TurnEnd::Closing => self.closing = true,
             TurnEnd::Used { wanted } => self.wanted = wanted,
@@ -438,6 +460,9 @@ impl Connection {
             parked: false,
             waiting: self.session.waiting.is_some(),
         });
+        if let Some(next) = self.next_if_unsynced(limits) {
+            return (used, next);
+        }
         // Hold back the replies only if the connection has no older unsent output and no further
         // input.
         if space.holds
@@ -465,6 +490,31 @@ impl Connection {
         (used, next)
     }
 
+    /// Returns the next step for a connection whose replies must wait for the disk.
+    fn next_if_unsynced(&self, limits: &Limits) -> Option<Next> {
+        let position = self.unsynced?;
+        Some(match self.has_too_much(limits) {
+            true => Next::Close,
+            false => Next::Sync(position),
+        })
+    }
+
+    /// Sends the replies whose changes have become durable. A command that was left unexecuted runs
+    /// in the next turn.
+    pub(crate) fn synced(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
+        self.unsynced = None;
+        if self.send_output(space).is_err() || self.session.waiting.is_some() && self.ended {
+            return Next::Close;
+        }
+        if self.closing || !self.has_commands() {
+            return self.rest();
+        }
+        match self.session.waiting.is_some() || self.is_full(limits) {
+            true => Next::Wait,
+            false => Next::Turn,
+        }
+    }
+
     /// Returns the next step for a connection whose commands have all run.
     fn rest(&self) -> Next {
         if (self.ended || self.closing) && self.output.pending() == 0 {
@@ -474,8 +524,11 @@ impl Connection {
         }
     }
 
-    /// Sends as many bytes as the socket accepts.
+    /// Sends as many bytes as the socket accepts, unless the replies wait for the disk.
     fn send_output(&mut self, space: &mut Workspace) -> Result<(), rustix::io::Errno> {
+        if self.unsynced.is_some() {
+            return Ok(());
+        }
         let Workspace {
             spares, traffic, ..
         } = space;
@@ -501,7 +554,8 @@ impl Connection {
         if self.closing || !self.has_commands() {
             return self.rest();
         }
-        if self.parked.is_some() || self.session.waiting.is_some() || self.is_full(limits) {
+        let must_wait = self.parked.is_some() || self.unsynced.is_some();
+        if must_wait || self.session.waiting.is_some() || self.is_full(limits) {
             return Next::Wait;
         }
         // Commands may have been left unexecuted because the output was full.
@@ -521,10 +575,10 @@ impl Connection {
         self.output.pending() > 0
     }
 
-    /// Returns whether the connection's session, or a value that is being received, references
-    /// state in the store.
+    /// Returns whether the connection's session, a value that is being received, or an unsent reply
+    /// depends on the store.
     pub(crate) fn holds_of_store(&self) -> bool {
-        !self.session.holds_nothing() || self.incoming.is_some()
+        !self.session.holds_nothing() || self.incoming.is_some() || self.unsynced.is_some()
     }
 
     /// Returns whether the input contains unexecuted commands.
@@ -570,6 +624,7 @@ impl Connection {
         let too_idle = limits.idle_seconds > 0
             && idle > limits.idle_seconds.saturating_mul(1000)
             && self.parked.is_none()
+            && self.unsynced.is_none()
             && self.session.waiting.is_none()
             && !self.is_told();
         let limit = self.output_limit(limits);

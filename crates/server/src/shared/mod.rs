@@ -1,5 +1,6 @@
 //! Holds the state that all threads of a server share. Used by connections and workers.
 //!
+//! - `group_commit`: collects the requests of all threads to sync the journal.
 //! - `host`: the server's interface for commands.
 //! - `hub`: distributes messages from the store to the connections of one thread.
 //! - `limits`: the limits of connections, including the number of open descriptors.
@@ -10,6 +11,7 @@
 //! - `store_change`: switches to another store while all threads are stopped.
 //! - `totals`: the statistics of INFO.
 
+pub(crate) mod group_commit;
 mod host;
 pub(crate) mod hub;
 pub(crate) mod limits;

@@ -14,6 +14,7 @@ use undercroft_commands::statistics::latency::Event;
 use undercroft_engine::Store;
 use undercroft_engine::waiting::Waiters;
 
+use crate::shared::group_commit::GroupCommit;
 use crate::shared::hub::Hub;
 use crate::shared::limits::make_room_for;
 use crate::shared::long_scripts::LongScripts;
@@ -91,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) totals: Totals,
     pub(crate) threads: Vec<Thread>,
+    /// The requests to sync the journal.
+    pub(crate) commits: GroupCommit,
     /// The number of connections on all threads.
     pub(crate) connected: AtomicUsize,
     /// The number of connections whose next command is waiting for a lock.
@@ -164,6 +167,7 @@ impl Shared {
                 .with_interpreter(interpreter(), SCRIPT_LIMITS),
             registry: Registry::default(),
             totals: Totals::default(),
+            commits: GroupCommit::default(),
             connected: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
             on_own_threads: AtomicUsize::new(0),
@@ -202,6 +206,7 @@ impl Shared {
         store.keep_expired_until(self.pause.until());
         let store = Arc::new(store);
         self.store.store(store.clone());
+        self.commits.forget();
         for thread in 0..self.threads.len() {
             *self.hub(thread) = Hub::new(store.clone());
             *self.waiting(thread) = Waiting::new(store.clone());
@@ -264,6 +269,7 @@ impl Shared {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         self.stopped.1.notify_all();
+        self.commits.stop();
         for thread in &self.threads {
             thread.waker.wake();
         }

@@ -8,6 +8,7 @@ impl Worker {
         for token in self.connections.tokens(|c| c.holds_of_store()) {
             self.close(token);
         }
+        self.forget_unsynced();
         if let Some(bell) = self.messages.bell.take() {
             let _ = self.poll.remove(&bell);
         }

@@ -1,10 +1,11 @@
 //! Implements the event loop, which runs commands on the thread that receives them.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::connection::state::Connection;
+use crate::connection::state::{Connection, Next};
 use crate::sockets::poll::{Events, Ready};
 use crate::worker::mailbox::Message;
 use crate::worker::state::{ANSWERS, HUB, LISTENERS, WAKER, Worker};
@@ -21,8 +22,8 @@ impl Worker {
     /// Serves connections until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::new();
+        let mut next_look = Instant::now() + LOOK;
         let mut now = Instant::now();
-        let mut next_look = now + LOOK;
         while !self.shared.stopping() {
             if self.shared.change.is_begun() {
                 self.leave_store();
@@ -32,38 +33,49 @@ impl Worker {
             let patience = self.patience(next_look, now);
             self.shared.threads[self.index].set_busy(0);
             self.poll.wait(&mut events, patience)?;
-            self.blocked.awake(&self.shared, self.index);
-            self.limits.refresh(&self.shared.process.config);
-            let time = self.shared.process.now_microseconds() / 1000;
-            self.shared.threads[self.index].set_busy(time);
-            self.space.holds = events.are_many();
-            for ready in events.iter() {
-                self.event(ready, time);
-                if self.held.len() == HELD {
-                    self.send_held();
-                }
-            }
-            self.send_held();
-            self.space.holds = false;
-            self.take_turns();
-            // All timers below and the next wait use this time.
-            now = Instant::now();
-            if !self.parked.tokens.is_empty() && now >= self.parked.retry_at {
-                self.retry(now);
-            }
-            // Deliver only after all steps that run commands, because a first subscription or a
-            // newly blocked command must register its descriptor before the thread sleeps.
-            self.deliver();
-            self.answer();
-            self.show();
-            self.add_totals();
-            if now >= next_look {
-                next_look = now + LOOK;
-                self.look_after_all(time);
-            }
-            self.look_after_front(now);
+            let store = Arc::clone(&self.shared.store());
+            // No step of the loop waits until its changes are durable.
+            now = store.deferring(|| self.round(&events, &mut next_look)).0;
         }
         Ok(())
+    }
+
+    /// Handles the events of one wait, and all other steps that are due. Returns the time of the
+    /// timers' steps.
+    fn round(&mut self, events: &Events, next_look: &mut Instant) -> Instant {
+        self.blocked.awake(&self.shared, self.index);
+        self.limits.refresh(&self.shared.process.config);
+        let time = self.shared.process.now_microseconds() / 1000;
+        self.shared.threads[self.index].set_busy(time);
+        self.space.holds = events.are_many();
+        for ready in events.iter() {
+            self.event(ready, time);
+            if self.held.len() == HELD {
+                self.send_held();
+            }
+        }
+        self.send_held();
+        self.space.holds = false;
+        self.take_turns();
+        self.send_durable();
+        // All timers below and the next wait use this time.
+        let now = Instant::now();
+        if !self.parked.tokens.is_empty() && now >= self.parked.retry_at {
+            self.retry(now);
+        }
+        // Deliver only after all steps that run commands, because a first subscription or a
+        // newly blocked command must register its descriptor before the thread sleeps.
+        self.deliver();
+        self.answer();
+        self.request_sync();
+        self.show();
+        self.add_totals();
+        if now >= *next_look {
+            *next_look = now + LOOK;
+            self.look_after_all(time);
+        }
+        self.look_after_front(now);
+        now
     }
 
     /// Returns the maximum duration of the next wait for events.
@@ -76,6 +88,9 @@ impl Worker {
             until = until.min(self.parked.retry_at);
         }
         if let Some(next) = self.blocked.next(now) {
+            until = until.min(next);
+        }
+        if let Some(next) = self.unsynced.next(now) {
             until = until.min(next);
         }
         if self.messages.no_bell {
@@ -104,6 +119,10 @@ impl Worker {
         };
         let reads = connection.registered.is_some_and(|interest| interest.read);
         let next = if ready.readable && reads {
+            if connection.unsynced.is_some() {
+                // The input stays in the socket until the replies have been sent.
+                return self.settle(token, Next::Wait);
+            }
             connection.session.activity.last_command_at = now;
             let (shared, limits) = (&*self.shared, &self.limits);
             if connection.session.waiting.is_some() {

@@ -5,13 +5,16 @@
 //! - `blocked`: connections that are blocked on keys.
 //! - `changing`: switches to the store that now has the served store's name.
 //! - `delivery`: delivers messages, MONITOR lines and answers to connections.
+//! - `durable_replies`: sends the replies of connections whose changes have become durable.
 //! - `event_loop`: the loop that runs commands on the thread that receives them.
 //! - `mailbox`: passes connections from one thread to another.
 //! - `own_thread`: runs each long script on a separate thread.
 //! - `parked`: connections whose next command is waiting for a lock.
 //! - `slots`: the connections of a thread, by token.
 //! - `state`: the state of a thread, and the next steps of connections after their turns.
+//! - `sync_thread`: the thread that syncs the journal for the connections of all threads.
 //! - `turns`: runs turns of connections with unexecuted commands.
+//! - `unsynced`: lists the connections of one thread whose changes are not durable yet.
 //! - `upkeep`: the first thread's periodic work for the store and for INFO.
 
 mod accepting;
@@ -19,11 +22,14 @@ mod bell;
 mod blocked;
 mod changing;
 mod delivery;
+mod durable_replies;
 mod event_loop;
 pub(crate) mod mailbox;
 mod own_thread;
 mod parked;
 mod slots;
 pub(crate) mod state;
+pub(crate) mod sync_thread;
 mod turns;
+mod unsynced;
 mod upkeep;

@@ -22,6 +22,7 @@ use crate::worker::mailbox::{Mailboxes, Returned};
 use crate::worker::own_thread;
 use crate::worker::parked::Parked;
 use crate::worker::slots::Slots;
+use crate::worker::unsynced::Unsynced;
 use crate::worker::upkeep::Upkeep;
 
 /// Tokens that identify descriptors other than connections.
@@ -48,6 +49,8 @@ pub(crate) struct Worker {
     pub(super) parked: Parked,
     /// The connections that are blocked on keys.
     pub(super) blocked: BlockedConnections,
+    /// The connections whose replies wait until their changes are durable.
+    pub(super) unsynced: Unsynced,
     pub(super) counters: Counters,
     /// The bell that announces messages for the thread's connections.
     pub(super) messages: Bell,
@@ -82,6 +85,7 @@ impl Worker {
             queue: VecDeque::new(),
             parked: Parked::new(),
             blocked: BlockedConnections::new(),
+            unsynced: Unsynced::default(),
             counters: Counters::default(),
             messages: Bell::default(),
             listeners,
@@ -105,10 +109,11 @@ impl Worker {
         self.counters.hits += counters.hits;
         self.counters.misses += counters.misses;
         self.counters.errors += counters.errors;
-        match next {
+        match &next {
             Next::Close => return self.close(token),
             Next::OwnThread => return self.run_on_own_thread(token),
             Next::Wait | Next::Send => {}
+            Next::Sync(position) => self.unsynced.add(token, *position),
             Next::Turn => {
                 if !connection.queued {
                     connection.queued = true;
@@ -128,7 +133,12 @@ impl Worker {
             self.blocked.add(wait, token, &self.shared);
         }
         connection.update_card();
-        let interest = connection.interest(&self.limits);
+        let registered = connection.registered.unwrap_or_default();
+        let interest = match next {
+            // Most clients send nothing until they get their replies.
+            Next::Sync(_) if !registered.write => return,
+            _ => connection.interest(&self.limits),
+        };
         if connection.registered.is_some_and(|old| old != interest) {
             connection.registered = Some(interest);
             if self

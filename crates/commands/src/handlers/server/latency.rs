@@ -219,6 +219,10 @@ fn report(events: &[(Event, Samples)]) -> String {
                 "Another process held a lock for a long time: it ran a long command, was stopped \
                  or got no CPU time. 'undercroft stat' shows which process holds each lock."
             }
+            Event::FsyncAlways => {
+                "The disk of the journal is slow: put the journal on a faster disk, or choose \
+                 'appendfsync everysec', with which no command waits for it."
+            }
         };
         let line = format!("* {advice}\n");
         if !text.contains(&line) {

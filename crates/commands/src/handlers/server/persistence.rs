@@ -190,7 +190,13 @@ fn waitaof(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
 /// Waits until a position is durable, at most for `timeout` milliseconds. 0 stands for the timeout
 /// of locks, which a wait exceeds only if another process is stopped. Returns whether the position
 /// is durable.
+///
+/// On a server and in a group, the reply waits instead, so that no other connection is delayed. If
+/// the wait fails, the reply is never sent.
 fn wait(store: &Store, position: u64, timeout: u64) -> Result<bool, Failure> {
+    if store.defer_until(position) {
+        return Ok(true);
+    }
     let patience = match timeout {
         0 => store.patience(),
         timeout => Duration::from_millis(timeout),
