@@ -2,11 +2,12 @@
 //! for the disk in a thread that serves connections.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -135,13 +136,9 @@ fn pipeline_waits_for_the_disk_less_than_once_per_command() {
     );
 }
 
-#[test]
-fn reader_does_not_wait_for_a_writer() {
-    let place = Place::new();
-    let server = Server::start(&place, ALWAYS);
-    let (mut writer, mut reader) = (server.connect(), patient(&server));
-    assert_eq!(writer.call("SET k v"), "+OK");
-    // The first process that syncs the journal is this one, and its disk is slow.
+/// Begins a sync of the served store in this process, which lasts until the returned sender is
+/// dropped. Returns the thread that syncs, too.
+fn begin_slow_sync(place: &Place) -> (Sender<()>, JoinHandle<()>) {
     let (disk, started, release) = SlowDisk::new();
     let mut segment = Segment::open(Path::new(&place.path("served")), true).expect("a store");
     segment.set_disk(Box::new(disk));
@@ -150,6 +147,16 @@ fn reader_does_not_wait_for_a_writer() {
         segment.make_durable().expect("a durable journal");
     });
     started.recv().expect("a sync");
+    (release, slow)
+}
+
+#[test]
+fn reader_does_not_wait_for_a_writer() {
+    let place = Place::new();
+    let server = Server::start(&place, ALWAYS);
+    let (mut writer, mut reader) = (server.connect(), patient(&server));
+    assert_eq!(writer.call("SET k v"), "+OK");
+    let (release, slow) = begin_slow_sync(&place);
     writer.send("SET k w\r\n");
     while reader.get("k") != "w" {}
     assert_eq!(reader.call("STRLEN k"), ":1");
@@ -158,6 +165,31 @@ fn reader_does_not_wait_for_a_writer() {
     drop(release);
     assert_eq!(writer.line(), "+OK");
     assert!(store.is_durable(store.journal_head()));
+    slow.join().expect("no panic");
+}
+
+#[test]
+fn message_does_not_send_the_replies_that_wait_before_it() {
+    let place = Place::new();
+    let server = Server::start(&place, ALWAYS);
+    let stream = UnixStream::connect(&server.socket).expect("it listens");
+    let mut peek = stream.try_clone().expect("a descriptor");
+    let (mut writer, mut other) = (Client::new(stream), patient(&server));
+    assert_eq!(writer.call("HELLO 3"), "%7");
+    while writer.line() != "*0" {}
+    writer.send("SUBSCRIBE news\r\n");
+    while writer.line() != ":1" {}
+    let (release, slow) = begin_slow_sync(&place);
+    writer.send("SET k w\r\n");
+    while other.get("k") != "w" {}
+    assert_eq!(other.call("PUBLISH news m"), ":1");
+    assert_eq!(other.call("PING"), "+PONG");
+    peek.set_nonblocking(true).expect("a socket");
+    let early = peek.read(&mut [0; 64]);
+    assert!(early.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock));
+    peek.set_nonblocking(false).expect("a socket");
+    drop(release);
+    assert_eq!((writer.line(), writer.line()), ("+OK".into(), ">3".into()));
     slow.join().expect("no panic");
 }
 
