@@ -51,15 +51,17 @@ pub(crate) fn run<'py>(
         let mut session = client.session(py);
         let mut context = shared.context(&mut session);
         let moves = tries > 0;
-        let ran = run_all(
-            client,
-            &shared,
-            &mut context,
-            commands,
-            &replies,
-            taken,
-            moves,
-        );
+        let ran = grouped(client, py, &shared, || {
+            run_all(
+                client,
+                &shared,
+                &mut context,
+                commands,
+                &replies,
+                taken,
+                moves,
+            )
+        });
         if ran.as_ref().is_err_and(|error| !is_kept(error)) {
             end_transaction(client, py, &mut context);
         }
@@ -70,6 +72,21 @@ pub(crate) fn run<'py>(
         replies.del_slice(place, replies.len())?;
         tries -= 1;
     }
+}
+
+/// Runs `body`, and then waits once until its changes are durable, if the store's mode demands it.
+pub(crate) fn grouped<R>(
+    client: &Client,
+    py: Python<'_>,
+    shared: &OpenStore,
+    body: impl FnOnce() -> PyResult<R>,
+) -> PyResult<R> {
+    let (result, position) = shared.store.deferring(body);
+    let waited = shared.store.end_deferral(position);
+    // An error of the commands themselves says more.
+    let result = result?;
+    waited.map_err(|error| error::raise(py, client.codec.raises, &shared.store, error))?;
+    Ok(result)
 }
 
 /// Runs the commands that have no reply yet and appends their replies. If `moves` is set, the store

@@ -22,7 +22,7 @@ use crate::error;
 use crate::execute::{Argument, FEW, encode};
 use crate::methods::fastcall::{Call, Miss, Outcome, is_word};
 use crate::methods::row::{Row, Word};
-use crate::pipeline::{TRIES, end_transaction};
+use crate::pipeline::{TRIES, end_transaction, grouped};
 use crate::taken::{Tickets, run_keeping};
 use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::Locked;
@@ -229,10 +229,10 @@ impl Queue {
             // with the old store.
             run.moves = tries > 0 && !session.is_watching();
             let mut context = shared.context(&mut session);
-            let ran = match whole {
+            let ran = grouped(link, py, &shared, || match whole {
                 true => run.transaction(py, link, &shared, &mut context, commands, taken),
                 false => run.one_by_one(py, link, &shared, &mut context, commands, taken),
-            };
+            });
             if ran.as_ref().is_err_and(|error| !is_locked(error)) {
                 end_transaction(link, py, &mut context);
             }

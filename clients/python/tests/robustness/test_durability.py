@@ -5,6 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -155,3 +158,71 @@ def is_open(link: Path, name: str) -> bool:
         return str(link.readlink()) == name
     except FileNotFoundError:
         return False
+
+
+def test_pipeline_waits_for_the_disk_once(path: str) -> None:
+    """Count the syncs of pipelines: each begins with a record of 64 bytes, the mark."""
+    mark, commands = 64, 100
+    with undercroft.Redis(path, durability="always") as r:
+
+        def grown(run: Callable[[], object]) -> int:
+            """Return by how many bytes the journal grows."""
+            before = r.info("persistence")["journal_position"]
+            run()
+            return int(r.info("persistence")["journal_position"] - before)
+
+        r.set("k", "v")
+        record = grown(lambda: r.set("k", "v")) - mark
+        with r.pipeline(transaction=False) as pipe:
+            for _ in range(commands):
+                pipe.set("k", "v")
+            # Time makes upkeep change the store, too.
+            assert grown(pipe.execute) < commands * record + 10 * (mark + record)
+        with r.pipeline(transaction=False) as pipe:
+            for _ in range(commands):
+                pipe.execute_command("SET", "k", "v")
+            assert grown(pipe.execute) < commands * record + 10 * (mark + record)
+        assert r.info("persistence")["journal_lag_bytes"] == 0
+
+
+def test_waitaof_makes_one_write_durable(path: str) -> None:
+    """Make a write durable in a store that is synced once a second."""
+    with undercroft.Redis(path) as r:
+        with pytest.raises(redis.ResponseError, match="appendonly is disabled"):
+            r.execute_command("WAITAOF", 1, 0, 0)
+        r.config_set("appendonly", "yes")
+        r.set("k", "v")
+        assert r.execute_command("WAITAOF", 1, 0, 100) == [1, 0]
+        assert r.info("persistence")["journal_lag_bytes"] == 0
+        assert r.save() is True
+        assert r.info("persistence")["rdb_last_bgsave_status"] == "ok"
+
+
+def test_sync_lets_other_threads_run(path: str, tmp_path: Path) -> None:
+    """Run Python code in another thread while calls wait for the disk."""
+    journal = str(tmp_path / "journal")
+    with undercroft.Redis(path, durability="always", journal=journal) as r:
+        stop = threading.Event()
+        rounds = 0
+
+        def spin() -> None:
+            nonlocal rounds
+            while not stop.is_set():
+                rounds += 1
+                time.sleep(0)
+
+        interval = sys.getswitchinterval()
+        # Threads then switch only where they release the interpreter.
+        sys.setswitchinterval(60)
+        thread = threading.Thread(target=spin)
+        try:
+            thread.start()
+            seen = set()
+            for number in range(200):
+                r.set("k", number)
+                seen.add(rounds)
+        finally:
+            stop.set()
+            sys.setswitchinterval(interval)
+            thread.join()
+        assert len(seen) > 1

@@ -105,7 +105,7 @@ impl Store {
     /// Fails if the changes cannot be made durable, although they were made.
     pub fn group<R>(&self, body: impl FnOnce() -> R) -> Result<R, Error> {
         let (result, position) = self.deferring(body);
-        self.segment.end_deferral(position)?;
+        self.end_deferral(position)?;
         Ok(result)
     }
 
@@ -115,6 +115,15 @@ impl Store {
     #[inline]
     pub fn deferring<R>(&self, body: impl FnOnce() -> R) -> (R, u64) {
         self.segment.deferring(body)
+    }
+
+    /// Waits until changes are durable that were made in a [deferral](Self::deferring), which
+    /// returned `position`. A deferral around that one waits instead.
+    ///
+    /// # Errors
+    /// Fails if the changes cannot be made durable, although they were made.
+    pub fn end_deferral(&self, position: u64) -> Result<(), Error> {
+        Ok(self.segment.end_deferral(position)?)
     }
 
     /// Adds a journal position to the [deferral](Self::deferring) of this thread, in any mode.

@@ -102,7 +102,7 @@ fn wait(
         if is_done() {
             return Ok(());
         }
-        let progress = writer::write_out(segment, sync)?;
+        let progress = write_out(segment, sync)?;
         if is_done() {
             return Ok(());
         }
@@ -130,6 +130,17 @@ fn wait(
             }
         }
     }
+}
+
+/// Writes records, and releases the runtime's locks in the meantime if it waits for the disk.
+fn write_out(segment: &Segment, sync: bool) -> Result<Progress, Error> {
+    let Some(hook) = segment.hook().filter(|_| sync) else {
+        return writer::write_out(segment, sync);
+    };
+    let mut progress = None;
+    hook.blocked(&mut || progress = Some(writer::write_out(segment, sync)));
+    // A hook that does not call the function makes no progress possible.
+    progress.unwrap_or_else(|| writer::write_out(segment, sync))
 }
 
 /// Becomes the writer, after waiting for the current one.
