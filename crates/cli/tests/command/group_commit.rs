@@ -216,6 +216,21 @@ fn failed_sync_closes_the_clients_that_wait() {
 }
 
 #[test]
+fn failed_sync_closes_the_only_client() {
+    let place = Place::new();
+    let mut server = Server::start(&place, ALWAYS);
+    let mut writer = server.connect();
+    assert_eq!(writer.call("SET k v"), "+OK");
+    fs::rename(place.path("served.journal"), place.path("aside")).expect("it exists");
+    writer.send("SET k w\r\n");
+    assert_eq!(writer.line(), "", "no reply reports the change");
+    assert!(server.connect().call("SET k x").starts_with("-MISCONF"));
+    server.signal(Signal::TERM);
+    let (_, log) = server.wait();
+    assert!(log.contains("may not be durable"), "{log}");
+}
+
+#[test]
 fn waitaof_waits_in_the_mode_everysec() {
     let place = Place::new();
     let server = Server::start(&place, &["--durability", "everysec"]);

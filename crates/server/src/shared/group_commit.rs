@@ -84,6 +84,13 @@ impl GroupCommit {
         }
     }
 
+    /// Records a position of the served store that could not be made durable. The caller must be a
+    /// thread that stops before the store is replaced.
+    pub(crate) fn fail_now(&self, position: u64, error: &Error) {
+        let store = self.requests().stores;
+        self.fail(position, store, error);
+    }
+
     /// Records a position of a store that could not be made durable.
     pub(crate) fn fail(&self, position: u64, store: u64, error: &Error) {
         let requests = self.requests();
