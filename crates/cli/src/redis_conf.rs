@@ -18,8 +18,7 @@ const SKIPPED: &str = "
     acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min active-defrag-ignore-bytes
     active-defrag-max-scan-fields active-defrag-threshold-lower active-defrag-threshold-upper activedefrag
     always-show-logo aof-disable-auto-gc aof-load-truncated aof-rewrite-incremental-fsync aof-timestamp-enabled
-    aof-use-rdb-preamble aof_rewrite_cpulist appenddirname appendfilename auto-aof-rewrite-min-size
-    auto-aof-rewrite-percentage bgsave_cpulist bio_cpulist busy-reply-threshold
+    aof-use-rdb-preamble aof_rewrite_cpulist appenddirname appendfilename bgsave_cpulist bio_cpulist busy-reply-threshold
     cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down cluster-allow-replica-migration
     cluster-announce-bus-port cluster-announce-hostname cluster-announce-ip cluster-announce-port
     cluster-announce-tls-port cluster-config-file cluster-link-sendbuf-limit cluster-migration-barrier
