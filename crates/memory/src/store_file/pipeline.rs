@@ -98,7 +98,7 @@ fn apply_all<B>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
 
     use super::*;
 
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn buffers_are_applied_once_with_help() {
-        let seen = Mutex::new(Vec::new());
+        let (sees, seen) = channel();
         let apply = |buffer: &u32| {
-            seen.lock().expect("no panic").push(*buffer);
+            sees.send(*buffer).expect("a receiver");
             Ok(())
         };
         run(counting(1000, false), apply, Some(&apply)).expect("no failure");
-        let mut seen = seen.into_inner().expect("no panic");
+        let mut seen: Vec<u32> = seen.try_iter().collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..1000).collect::<Vec<u32>>());
     }
