@@ -42,7 +42,11 @@ fn show(shown: &mut Shown, name: &'static str, progress: RecoveryProgress) {
     let is_known = progress.total > 0;
     let is_same = |shown: &(&str, bool, Progress)| shown.0 == doing && shown.1 == is_known;
     if !shown.as_ref().is_some_and(is_same) {
-        *shown = Some((doing, is_known, Progress::new(doing, progress.total)));
+        let begun = match is_known {
+            true => Progress::new(doing, progress.total),
+            false => Progress::spin(doing),
+        };
+        *shown = Some((doing, is_known, begun));
     }
     if let Some((_, _, shown)) = shown {
         shown.at(progress.done);

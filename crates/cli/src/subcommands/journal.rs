@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use undercroft_engine::{
     Error, JournalFile, JournalFileKind, back_up_journal, journal_files, verify_journal,
@@ -130,6 +131,15 @@ fn verify(of: &JournalOf) -> Outcome {
     Ok(status)
 }
 
+/// Allows this process to open as many files as the system permits, because a backup opens all files
+/// of a journal at once.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // A journal of fewer files can be copied anyway.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 fn back_up(arguments: &JournalBackup) -> Outcome {
     let words: Vec<&Path> = arguments.words.iter().map(|word| word.as_path()).collect();
     let (folder, target) = match (&words[..], &arguments.journal) {
@@ -142,6 +152,7 @@ fn back_up(arguments: &JournalBackup) -> Outcome {
         }
     };
     Interrupt::catch()?;
+    raise_file_limit();
     let copied = watched::run("copying", "no copy was made", |watch| {
         Ok(back_up_journal(&folder, target, watch)?)
     })?;
