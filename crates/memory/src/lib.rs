@@ -12,6 +12,7 @@
 //! Each module uses only the modules that follow it in this list:
 //!
 //! - `models`: loom models of the code whose memory ordering matters.
+//! - `recovering`: recovers stores from their journals, and reads, verifies and copies journals.
 //! - `store_file`: creates, opens and syncs the store file, and recovers it after processes die.
 //! - `inspection`: checks the entire store and computes its statistics.
 //! - `copying`: copies the store as it was at one moment, without stopping writers.
@@ -60,6 +61,7 @@ mod models;
 mod objects;
 mod probes;
 mod processes;
+mod recovering;
 mod redo;
 mod segment;
 mod store_file;
@@ -105,24 +107,24 @@ pub use processes::patience::{
     PatienceLimited, SignalsDeferred, WaitHook, are_signals_deferred, defer_signals,
     is_patience_limited, limit_patience, unlimited_patience,
 };
+pub use recovering::durable_opening::{JournalTerms, Opened, Recovery};
+pub use recovering::journal_backup::{JournalBackup, back_up_journal};
+pub use recovering::journal_recovery::Recovered;
+pub use recovering::journal_replay::{ApplyRecord, JournalReplay};
+pub use recovering::journal_report::{
+    JournalFile, JournalFileKind, JournalRecord, JournalRecordKind, JournalVerdict, journal_files,
+    read_journal, verify_journal,
+};
+pub use recovering::point_in_time::Until;
+pub use recovering::record_reader::Cut;
+pub use recovering::recovery_watch::{RecoveryProgress, RecoveryStage, RecoveryWatch};
 pub use segment::Segment;
 pub use segment::change_counters::Changes;
 pub use segment::marks::Marks;
 pub use segment::settings::Setting;
 pub use segment::shard_set::ShardSet;
 pub use segment::upkeep::Turn;
-pub use store_file::durable_opening::{JournalTerms, Opened, Recovery};
-pub use store_file::journal_backup::{JournalBackup, back_up_journal};
-pub use store_file::journal_recovery::Recovered;
-pub use store_file::journal_replay::{ApplyRecord, JournalReplay};
-pub use store_file::journal_report::{
-    JournalFile, JournalFileKind, JournalRecord, JournalRecordKind, JournalVerdict, journal_files,
-    read_journal, verify_journal,
-};
 pub use store_file::opening::{Initially, Options, capacity_made};
-pub use store_file::point_in_time::Until;
-pub use store_file::record_reader::Cut;
-pub use store_file::recovery_watch::{RecoveryProgress, RecoveryStage, RecoveryWatch};
 pub use transactions::Transaction;
 pub use transactions::savepoint::LogSavepoint;
 pub use views::scratch::{Body, Scratch};

@@ -57,9 +57,9 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 /// - `segment/durability.rs`: `is_synced`.
 /// - `store_file/sync.rs`: `sync`.
 /// - `store_file/recovery.rs`: `recover`.
-/// - `store_file/journal_recovery.rs`: `recover_from`.
-/// - `store_file/point_in_time.rs`: `recover_until`.
-/// - `store_file/durable_opening.rs`: `open_with_journal`, `open_watched`.
+/// - `recovering/journal_recovery.rs`: `recover_from`.
+/// - `recovering/point_in_time.rs`: `recover_until`.
+/// - `recovering/durable_opening.rs`: `open_with_journal`, `open_watched`.
 /// - `store_file/background_checkpoint.rs`: `begin_checkpoint`.
 /// - `store_file/truncation.rs`: `tell_when_lost`.
 /// - `locking/shard_locks.rs`: `is_locked`.

@@ -15,7 +15,7 @@ use crate::mapped::platform::{self, unix_milliseconds};
 const CHECKSUM: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
 /// Returns the header page of a new store, marked as changed during `boot`.
-pub(super) fn new(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn new(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
     let mut page = vec![0; PAGE as usize];
     let mut put = |at: u64, value: u64| {
         page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
@@ -44,7 +44,7 @@ fn seal(page: &mut [u8]) {
 
 /// Returns the header page of a store that has the same contents as the store of `page`, but is
 /// another store: their journals are not interchangeable.
-pub(super) fn with_new_identity(page: &[u8]) -> Vec<u8> {
+pub(crate) fn with_new_identity(page: &[u8]) -> Vec<u8> {
     let mut page = page.to_vec();
     let at = header::CREATED as usize;
     let created = u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
@@ -55,14 +55,14 @@ pub(super) fn with_new_identity(page: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the length of the store file that a header page states.
-pub(super) fn file_length(page: &[u8]) -> u64 {
+pub(crate) fn file_length(page: &[u8]) -> u64 {
     let at = header::FILE_LENGTH as usize;
     u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
 }
 
 /// Checks whether a header page matches this build and the file's length. Returns the layout and
 /// the hash key, or the reason for rejecting the file.
-pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
+pub(crate) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
     let word = |at: u64| {
         let at = at as usize;
         u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
@@ -138,7 +138,7 @@ pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), Stri
 ///
 /// The ID is read once, because no process outlives its boot. It is cached without a lock, because
 /// a child forked while another thread holds a lock would find it locked forever.
-pub(super) fn boot() -> Option<u64> {
+pub(crate) fn boot() -> Option<u64> {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     match KNOWN.load(Ordering::Relaxed) {
         0 => {

@@ -177,7 +177,7 @@ fn check_capacity(options: &Options) -> Result<(), Error> {
     }
 }
 
-pub(super) fn absolute(path: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
     let fail = |source| Error::Io {
         doing: "finding the directory of",
         path: path.into(),
@@ -197,7 +197,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Returns the path of a file next to the store.
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -214,7 +214,7 @@ enum Visibility {
 
 /// Returns the boot identifier for the header. If the system reports none, any value is valid for a
 /// file in memory, because the file does not outlive its boot.
-pub(super) fn this_boot(file: &File) -> io::Result<u64> {
+pub(crate) fn this_boot(file: &File) -> io::Result<u64> {
     match header_page::boot() {
         Some(boot) => Ok(boot),
         None if platform::is_in_memory(file)? => Ok(u64::MAX),
@@ -231,7 +231,7 @@ fn share_namespace(file: &File, namespace: u32) -> io::Result<u32> {
     Ok(if locked { namespace } else { 0 })
 }
 
-pub(super) fn refuse_file_system(file: &File, path: &Path) -> Result<(), Error> {
+pub(crate) fn refuse_file_system(file: &File, path: &Path) -> Result<(), Error> {
     match platform::unsuitable_file_system(file) {
         Ok(None) => Ok(()),
         Ok(Some(name)) => Err(Error::NotAStore {
@@ -265,7 +265,7 @@ fn shard_count(wanted: Option<usize>, capacity: u64) -> usize {
 }
 
 /// Backs the parts of the file that every store needs with memory.
-pub(super) fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
+pub(crate) fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     let layout = *mapping.layout();
     let mut ranges = vec![
         (0, 2 * PAGE),

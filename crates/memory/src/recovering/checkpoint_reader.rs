@@ -8,7 +8,7 @@ use crate::checkpoints::checkpoint::{PART_MAX, PART_WORDS, part_checksum};
 use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES};
 use crate::mapped::disk::{Disk, DiskFile};
 use crate::mapped::layout::PAGE;
-use crate::store_file::new_store::invalid;
+use crate::recovering::new_store::invalid;
 
 /// The number of bytes that are read at a time.
 const PIECE: usize = 2 << 20;

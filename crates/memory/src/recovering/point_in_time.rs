@@ -8,13 +8,13 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::journal::folder::FileHeader;
+use crate::recovering::checkpoint_reader::{self, CheckpointReader};
+use crate::recovering::journal_recovery::{self, Attempt, Recovered};
+use crate::recovering::read_only_disk::ReadOnlyDisk;
+use crate::recovering::record_reader::{Batch, RecordReader};
+use crate::recovering::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
+use crate::recovering::replay::Source;
 use crate::segment::Segment;
-use crate::store_file::checkpoint_reader::{self, CheckpointReader};
-use crate::store_file::journal_recovery::{self, Attempt, Recovered};
-use crate::store_file::read_only_disk::ReadOnlyDisk;
-use crate::store_file::record_reader::{Batch, RecordReader};
-use crate::store_file::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
-use crate::store_file::replay::Source;
 
 /// The number of attempts to read a journal, if checkpoints replace its files in the meantime.
 const ATTEMPTS: u32 = 5;

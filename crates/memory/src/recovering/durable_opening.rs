@@ -9,12 +9,12 @@ use crate::checkpoints::durability::{self, Durability, JournalOptions};
 use crate::error::Error;
 use crate::journal::folder_lock::{self, FolderLock};
 use crate::mapped::disk;
+use crate::recovering::checkpoint_reader::{self, CheckpointReader};
+use crate::recovering::journal_recovery;
+use crate::recovering::record_reader::Cut;
+use crate::recovering::recovery_watch::{RecoveryProgress, RecoveryWatch};
 use crate::segment::Segment;
-use crate::store_file::checkpoint_reader::{self, CheckpointReader};
-use crate::store_file::journal_recovery;
 use crate::store_file::opening::{self, Initially, Options};
-use crate::store_file::record_reader::Cut;
-use crate::store_file::recovery_watch::{RecoveryProgress, RecoveryWatch};
 
 /// The journal with which a store is opened.
 #[derive(Clone, Debug)]

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::journal::folder::{self, HEADER_BYTES};
 use crate::mapped::disk::{Disk, DiskFile};
-use crate::store_file::checkpoint_reader::{self, CheckpointReader, Parts};
-use crate::store_file::read_only_disk::{ReadOnlyDisk, refused};
-use crate::store_file::record_reader::{Batch, RecordReader};
-use crate::store_file::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
+use crate::recovering::checkpoint_reader::{self, CheckpointReader, Parts};
+use crate::recovering::read_only_disk::{ReadOnlyDisk, refused};
+use crate::recovering::record_reader::{Batch, RecordReader};
+use crate::recovering::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
 
 /// The number of attempts to open all files before a checkpoint removes some of them.
 const ATTEMPTS: u32 = 10;

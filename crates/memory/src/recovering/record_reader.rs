@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES, NOTHING};
 use crate::mapped::disk::{Disk, DiskFile};
 use crate::mapped::layout::PAGE;
+use crate::recovering::new_store::invalid;
 use crate::redo::record::{self, HEADER, Kind};
-use crate::store_file::new_store::invalid;
 
 /// The number of bytes that are read at a time, unless a record is longer.
 const PIECE: u64 = 2 << 20;

@@ -12,12 +12,12 @@ use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, descriptor, hea
 use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform;
+use crate::recovering::checkpoint_reader::{self, CheckpointReader};
+use crate::recovering::new_store::NewStore;
+use crate::recovering::record_reader::{Cut, RecordReader};
+use crate::recovering::recovery_watch::{Meter, RecoveryProgress, RecoveryWatch};
+use crate::recovering::replay::{self, Replayed, Source};
 use crate::segment::{Segment, counter};
-use crate::store_file::checkpoint_reader::{self, CheckpointReader};
-use crate::store_file::new_store::NewStore;
-use crate::store_file::record_reader::{Cut, RecordReader};
-use crate::store_file::recovery_watch::{Meter, RecoveryProgress, RecoveryWatch};
-use crate::store_file::replay::{self, Replayed, Source};
 use crate::store_file::{header_page, opening};
 
 /// The size of a recovered store's ring in bytes.

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::mapped::disk::Disk;
+use crate::recovering::checkpoint_reader::{CheckpointReader, Parts};
+use crate::recovering::new_store::{NewStore, invalid};
+use crate::recovering::pipeline;
+use crate::recovering::record_reader::{Batch, Cut, Entry, Record, RecordReader};
+use crate::recovering::recovery_watch::{Meter, RecoveryProgress, RecoveryStage};
 use crate::redo::record::{self, Kind};
-use crate::store_file::checkpoint_reader::{CheckpointReader, Parts};
-use crate::store_file::new_store::{NewStore, invalid};
-use crate::store_file::pipeline;
-use crate::store_file::record_reader::{Batch, Cut, Entry, Record, RecordReader};
-use crate::store_file::recovery_watch::{Meter, RecoveryProgress, RecoveryStage};
 
 /// The result of reading a journal.
 #[derive(Debug)]

@@ -8,15 +8,15 @@ use crate::journal::folder::FileHeader;
 use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform;
+use crate::recovering::checkpoint_reader;
+use crate::recovering::journal_report::{JournalRecord, described, failed};
+use crate::recovering::new_store::NewStore;
+use crate::recovering::point_in_time::{self, Until};
+use crate::recovering::read_only_disk::ReadOnlyDisk;
+use crate::recovering::record_reader::{Batch, RecordReader};
+use crate::recovering::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
+use crate::recovering::replay::{self, Source, Unclaimed};
 use crate::segment::Segment;
-use crate::store_file::checkpoint_reader;
-use crate::store_file::journal_report::{JournalRecord, described, failed};
-use crate::store_file::new_store::NewStore;
-use crate::store_file::point_in_time::{self, Until};
-use crate::store_file::read_only_disk::ReadOnlyDisk;
-use crate::store_file::record_reader::{Batch, RecordReader};
-use crate::store_file::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
-use crate::store_file::replay::{self, Source, Unclaimed};
 
 /// A function that applies a record to a store.
 pub type ApplyRecord<'a, E> = &'a mut dyn FnMut() -> Result<(), E>;

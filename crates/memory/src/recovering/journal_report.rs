@@ -8,13 +8,13 @@ use crate::error::Error;
 use crate::journal::folder::{self, Contents, FileHeader, HEADER_BYTES};
 use crate::mapped::disk::Disk;
 use crate::processes::lock::Owner;
+use crate::recovering::checkpoint_reader::{self, CheckpointReader, Parts};
+use crate::recovering::point_in_time;
+use crate::recovering::read_only_disk::ReadOnlyDisk;
+use crate::recovering::record_reader::{Batch, Cut, Entry, Record, RecordReader};
+use crate::recovering::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
+use crate::recovering::replay::Source;
 use crate::redo::record::{self, Kind};
-use crate::store_file::checkpoint_reader::{self, CheckpointReader, Parts};
-use crate::store_file::point_in_time;
-use crate::store_file::read_only_disk::ReadOnlyDisk;
-use crate::store_file::record_reader::{Batch, Cut, Entry, Record, RecordReader};
-use crate::store_file::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
-use crate::store_file::replay::Source;
 
 /// The number of attempts to read a journal, if checkpoints replace its files in the meantime.
 const ATTEMPTS: u32 = 5;
