@@ -184,6 +184,6 @@ fn waitaof_makes_changes_durable() {
 fn reload_is_refused() {
     let mut client = Client::new(None);
     for line in ["DEBUG RELOAD", "DEBUG RELOAD NOSAVE", "DEBUG LOADAOF"] {
-        assert!(client.error(line).contains("undercroft recover"), "{line}");
+        assert!(client.error(line).contains("journal verify"), "{line}");
     }
 }

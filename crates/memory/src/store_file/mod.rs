@@ -7,11 +7,9 @@
 //! - `recovery`: recovers from a dead process before its process table entry is reused.
 //! - `opening`: creates and opens store files.
 //! - `syncer`: the thread that syncs the journal and begins checkpoints.
-//! - `background_checkpoint`: writes a checkpoint on a thread of its own.
 //! - `sync`: writes a store to disk.
 //! - `truncation`: how a program exits if its store's file is truncated.
 
-mod background_checkpoint;
 pub(crate) mod header_page;
 pub(crate) mod opening;
 mod recovery;

@@ -4,8 +4,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use crate::checkpoints::checkpoint;
 use crate::error::Error;
 use crate::journal::writer;
 use crate::mapped::futex;
@@ -62,7 +64,7 @@ fn run(path: PathBuf, sign: &Sign) -> Result<(), Error> {
         if idle == 0 && is_due(&segment) {
             // A failure is recorded in the store.
             let _ = writer::write_out(&segment, true);
-            begin_checkpoint(&segment, &path);
+            begin_due_checkpoint(&segment);
         }
         if idle > IDLE_INTERVALS {
             sign.0.store(0, Ordering::Release);
@@ -116,7 +118,7 @@ fn needs_sync(segment: &Segment) -> bool {
 
 /// Begins a checkpoint if the journal has grown enough since the last one. A thread of its own writes
 /// it, because it may take long.
-fn begin_checkpoint(segment: &Segment, path: &std::path::Path) {
+fn begin_due_checkpoint(segment: &Segment) {
     let mapping = &segment.mapping;
     let grown = mapping
         .load(control::REDO_HEAD)
@@ -127,8 +129,50 @@ fn begin_checkpoint(segment: &Segment, path: &std::path::Path) {
     if !(is_due || is_first && !is_writing) {
         return;
     }
-    let path = path.to_owned();
-    let thread = std::thread::Builder::new().name("undercroft-checkpoint".into());
-    // On failure, the next interval tries again. If a process is writing one, this one ends at once.
-    let _ = thread.spawn(move || Segment::open(&path, true)?.checkpoint());
+    // On failure, the next interval tries again.
+    let _ = segment.begin_checkpoint(drop);
+}
+
+impl Segment {
+    /// Begins a checkpoint on a thread of its own, which has its own handle of the store. Returns
+    /// once the checkpoint has begun, so that no other one can begin. The thread calls `ended` with
+    /// the result.
+    ///
+    /// # Errors
+    /// Fails if the store has no journal, if a process is writing a checkpoint already, or if no
+    /// thread can be started. `ended` is not called then.
+    pub fn begin_checkpoint(
+        &self,
+        ended: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let path: PathBuf = self.path().into();
+        let (sender, receiver) = sync_channel(1);
+        let fail = |source| Error::Io {
+            doing: "starting a thread for a checkpoint of",
+            path: self.path().into(),
+            source,
+        };
+        let write = move || {
+            let mut has_begun = false;
+            let result = Segment::open(&path, true).and_then(|segment| {
+                checkpoint::write_after(&segment, || {
+                    has_begun = true;
+                    let _ = sender.send(Ok(()));
+                })
+            });
+            match result {
+                Err(error) if !has_begun => {
+                    let _ = sender.send(Err(error));
+                }
+                result => ended(result),
+            }
+        };
+        let spawn = || {
+            let thread = std::thread::Builder::new().name("undercroft-checkpoint".into());
+            thread.spawn(write)
+        };
+        platform::with_signals_blocked(spawn).map_err(fail)?;
+        let ended_early = || fail(std::io::Error::other("the thread panicked"));
+        receiver.recv().map_err(|_| ended_early())?
+    }
 }

@@ -264,7 +264,7 @@ fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
         [what, ..] if is_keyword(what, "RELOAD") || is_keyword(what, "LOADAOF") => {
             Err(CommandError::fixed(
                 "ERR the store cannot be loaded again while processes have it open: to test its \
-                 journal, recover a copy of the journal's folder with undercroft recover",
+                 journal, run undercroft journal verify",
             )
             .into())
         }
