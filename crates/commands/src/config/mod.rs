@@ -354,7 +354,7 @@ mod tests {
         let config = Config::new();
         for (name, value) in [
             ("appendfsync", "no"),
-            ("auto-aof-rewrite-percentage", "50"),
+            ("auto-aof-rewrite-min-size", "50"),
             ("save", "900 1"),
         ] {
             let before = config.value(name);

@@ -183,10 +183,6 @@ const LONG: u64 = i64::MAX as u64;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// The reason why the conditions for a checkpoint are fixed.
-const CHECKPOINTS: &str = "not supported: a checkpoint begins once the journal has grown by 64 MiB \
-                           and by the last checkpoint's size";
-
 /// All parameters. The defaults are those of Redis, except that Undercroft's defaults for the
 /// memory limit and the listening addresses are more cautious.
 pub const PARAMETERS: &[Parameter] = &[
@@ -278,8 +274,10 @@ pub const PARAMETERS: &[Parameter] = &[
         "no",
         "not supported: the journal is synced at least once a second; use everysec",
     ),
-    Parameter::new("auto-aof-rewrite-percentage", Integer(100, 0, INT)).not_done(CHECKPOINTS),
-    Parameter::new("auto-aof-rewrite-min-size", Memory(64 * MIB, 0, LONG)).not_done(CHECKPOINTS),
+    Parameter::new("auto-aof-rewrite-percentage", Integer(100, 0, INT)),
+    Parameter::new("auto-aof-rewrite-min-size", Memory(64 * MIB, 0, LONG))
+        .not_done("not supported: a checkpoint begins once the journal has grown by 64 MiB"),
+    Parameter::new("checkpoint-rate", Memory(256 * MIB, 0, LONG)),
     Parameter::new("save", Checked("", save)).not_done(
         "a schedule of snapshots is not supported: 'appendonly yes' keeps every change, and BGSAVE \
          writes a checkpoint",

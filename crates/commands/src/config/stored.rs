@@ -8,13 +8,15 @@ use super::Value;
 use super::parse::normal_letters;
 
 /// The names of the parameters that are kept in the store.
-pub const STORED: [&str; 6] = [
+pub const STORED: [&str; 8] = [
     "maxmemory",
     "maxmemory-policy",
     "maxmemory-samples",
     "lfu-log-factor",
     "lfu-decay-time",
     "notify-keyspace-events",
+    "auto-aof-rewrite-percentage",
+    "checkpoint-rate",
 ];
 
 /// Returns the value of a parameter from the store in CONFIG GET's format, or `None` if the
@@ -27,6 +29,8 @@ pub fn stored_value(store: &Access<'_>, name: &str) -> Option<String> {
         "maxmemory-samples" => eviction.samples.to_string(),
         "lfu-log-factor" => eviction.lfu_log_factor.to_string(),
         "lfu-decay-time" => eviction.lfu_decay_time.to_string(),
+        "auto-aof-rewrite-percentage" => store.checkpoint_growth().to_string(),
+        "checkpoint-rate" => store.checkpoint_rate().to_string(),
         "notify-keyspace-events" => normal_letters(&store.told_events().letters()),
         _ => return None,
     })
@@ -40,6 +44,14 @@ pub fn store_value(store: &Access<'_>, name: &str, value: &Value) -> Result<bool
     let change = match (name, value) {
         ("maxmemory", Value::Memory(bytes)) => {
             store.set_max_memory(*bytes)?;
+            return Ok(true);
+        }
+        ("checkpoint-rate", Value::Memory(bytes)) => {
+            store.set_checkpoint_rate(*bytes)?;
+            return Ok(true);
+        }
+        ("auto-aof-rewrite-percentage", Value::Integer(percent)) => {
+            store.set_checkpoint_growth(percent.unsigned_abs())?;
             return Ok(true);
         }
         ("notify-keyspace-events", Value::Text(letters)) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use undercroft_memory::{Disk, Durability, JournalState, Recovery};
+use undercroft_memory::{Disk, Durability, JournalState, Recovery, Setting};
 
 use crate::error::Error;
 use crate::handle::store::Store;
@@ -146,6 +146,36 @@ impl Store {
     #[inline]
     pub fn is_durable(&self, position: u64) -> bool {
         self.segment.is_durable(position)
+    }
+
+    /// Returns the rate of checkpoints that begin by themselves, in bytes a second. 0 means no limit.
+    pub fn checkpoint_rate(&self) -> u64 {
+        self.segment.checkpoint_rate()
+    }
+
+    /// Sets the rate of checkpoints that begin by themselves, for all processes. 0 means no limit.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be written.
+    pub fn set_checkpoint_rate(&self, bytes: u64) -> Result<(), Error> {
+        let value = bytes.saturating_add(1);
+        Ok(self.segment.set_setting(Setting::CheckpointRate, value)?)
+    }
+
+    /// Returns by how many percent of the last checkpoint's size the journal grows before a checkpoint
+    /// begins by itself. 0 means that none does.
+    pub fn checkpoint_growth(&self) -> u64 {
+        self.segment.checkpoint_growth()
+    }
+
+    /// Sets by how many percent of the last checkpoint's size the journal grows before a checkpoint
+    /// begins by itself, for all processes. 0 means that none does.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be written.
+    pub fn set_checkpoint_growth(&self, percent: u64) -> Result<(), Error> {
+        let value = percent.saturating_add(1);
+        Ok(self.segment.set_setting(Setting::CheckpointGrowth, value)?)
     }
 
     /// Returns the journal position after the last change of any process, or 0 if the store has no

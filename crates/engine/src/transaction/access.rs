@@ -341,6 +341,26 @@ impl<'a> Access<'a> {
         self.store.set_max_memory(bytes)
     }
 
+    /// Returns the rate of checkpoints that begin by themselves; see [`Store::checkpoint_rate`].
+    pub fn checkpoint_rate(&self) -> u64 {
+        self.store.checkpoint_rate()
+    }
+
+    /// Sets the rate of checkpoints that begin by themselves, for all processes.
+    pub fn set_checkpoint_rate(&self, bytes: u64) -> Result<(), Error> {
+        self.store.set_checkpoint_rate(bytes)
+    }
+
+    /// Returns when a checkpoint begins by itself; see [`Store::checkpoint_growth`].
+    pub fn checkpoint_growth(&self) -> u64 {
+        self.store.checkpoint_growth()
+    }
+
+    /// Sets when a checkpoint begins by itself, for all processes.
+    pub fn set_checkpoint_growth(&self, percent: u64) -> Result<(), Error> {
+        self.store.set_checkpoint_growth(percent)
+    }
+
     /// Returns the eviction settings of the store.
     pub fn eviction(&self) -> Eviction {
         self.store.eviction()

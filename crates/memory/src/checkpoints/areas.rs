@@ -10,13 +10,14 @@ use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard, slot
 use crate::mapped::mapping::Mapping;
 
 /// The words of the control page that are state.
-const CONTROL: [(u64, u64); 6] = [
+const CONTROL: [(u64, u64); 7] = [
     (control::HEAP_HIGH, control::HEAP_FREE_PAGES + 8),
     (control::RETIRED_COUNT, control::RETIRED_SINCE + 8),
     (control::HEAP_RESERVED, control::HEAP_RESERVED + 8),
     (control::MAX_MEMORY, control::MAX_MEMORY + 8),
     (control::COPY_OWNER, control::COPY_PAGES + 8),
     (control::JOURNALED, control::JOURNALED + 8),
+    (control::CHECKPOINT_RATE, control::CHECKPOINT_GROWTH + 8),
 ];
 /// The settings among the words of the control page.
 const SETTINGS: (u64, u64) = (control::EVICTION_POLICY, control::TOLD_EVENTS + 8);

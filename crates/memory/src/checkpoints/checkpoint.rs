@@ -17,6 +17,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use crate::checkpoints::{areas, restart};
 use crate::error::Error;
@@ -50,13 +51,13 @@ impl Segment {
     /// Fails if the store has no journal, if another process is writing a checkpoint, or if a file
     /// cannot be written.
     pub fn checkpoint(&self) -> Result<(), Error> {
-        write_after(self, || {})
+        write_after(self, 0, || {})
     }
 }
 
-/// Writes a checkpoint after a call of `began`, at which no other process can begin one. See
-/// [`Segment::checkpoint`].
-pub(crate) fn write_after(segment: &Segment, began: impl FnOnce()) -> Result<(), Error> {
+/// Writes a checkpoint after a call of `began`, at which no other process can begin one. Writes at most
+/// `rate` bytes a second, where 0 means no limit. See [`Segment::checkpoint`].
+pub(crate) fn write_after(segment: &Segment, rate: u64, began: impl FnOnce()) -> Result<(), Error> {
     place::prepare_to_write(segment)?;
     if !segment.mapping.is_journaled() {
         return Err(Error::NoJournal);
@@ -64,7 +65,7 @@ pub(crate) fn write_after(segment: &Segment, began: impl FnOnce()) -> Result<(),
     writer::check(segment)?;
     let _role = become_checkpointer(segment)?;
     began();
-    write_with_role(segment)
+    write_with_role(segment, rate)
 }
 
 /// Returns whether a living process is writing a checkpoint.
@@ -74,11 +75,11 @@ pub(crate) fn is_writing(segment: &Segment) -> bool {
 }
 
 /// Writes a checkpoint, for the process that has the role. See [`Segment::checkpoint`].
-pub(super) fn write_with_role(segment: &Segment) -> Result<(), Error> {
+pub(super) fn write_with_role(segment: &Segment, rate: u64) -> Result<(), Error> {
     let folder = failure::folder_of(segment);
     for attempt in 1.. {
         restart::begin_epoch_after_failure(segment)?;
-        let written = write(segment, &folder);
+        let written = write(segment, &folder, rate);
         let state = segment.mapping.word(control::CHECKPOINT);
         let spoiled = state.swap(restore::NONE, Ordering::AcqRel) == restore::SPOILED;
         fault::step();
@@ -138,7 +139,7 @@ pub(super) fn become_checkpointer(segment: &Segment) -> Result<RoleGuard<'_>, Er
     }
 }
 
-fn write(segment: &Segment, folder: &Path) -> Result<Written, Error> {
+fn write(segment: &Segment, folder: &Path, rate: u64) -> Result<Written, Error> {
     let mapping = &segment.mapping;
     let head = mapping.word(control::REDO_HEAD);
     // Changes and rollbacks that are complete before the locks were passed are in the pages. All
@@ -164,7 +165,7 @@ fn write(segment: &Segment, folder: &Path) -> Result<Written, Error> {
     };
     let path = folder::unfinished(&folder::checkpoint_path(folder, start));
     let file = segment.disk().open(&path, true).map_err(fail)?;
-    let mut parts = Parts::new(segment, file.as_ref());
+    let mut parts = Parts::new(segment, file.as_ref(), rate);
     parts.append(&header.pack()).map_err(fail)?;
     parts.add(0, PAGE).map_err(fail)?;
     let mut result = Ok(());
@@ -247,13 +248,18 @@ struct Parts<'a> {
     file: &'a dyn DiskFile,
     at: u64,
     buffer: Vec<u8>,
+    /// The maximum number of bytes a second, or 0 for no limit.
+    rate: u64,
+    start: Instant,
 }
 
 impl<'a> Parts<'a> {
-    fn new(segment: &'a Segment, file: &'a dyn DiskFile) -> Parts<'a> {
+    fn new(segment: &'a Segment, file: &'a dyn DiskFile, rate: u64) -> Parts<'a> {
         Parts {
             segment,
             file,
+            rate,
+            start: Instant::now(),
             at: 0,
             buffer: Vec::with_capacity(BUFFER),
         }
@@ -270,9 +276,19 @@ impl<'a> Parts<'a> {
     fn flush(&mut self) -> io::Result<()> {
         self.file.write_all_at(&self.buffer, self.at)?;
         fault::step();
+        // The sync at the end then takes less time, in which writers with `always` also wait.
+        self.file.start_writing(self.at, self.buffer.len() as u64);
         self.at += self.buffer.len() as u64;
         self.buffer.clear();
+        self.keep_pace();
         Ok(())
+    }
+
+    /// Pauses until no more bytes have been written than the rate allows.
+    fn keep_pace(&self) {
+        let due = self.at.saturating_mul(1000).checked_div(self.rate);
+        let due = Duration::from_millis(due.unwrap_or(0));
+        std::thread::sleep(due.saturating_sub(self.start.elapsed()));
     }
 
     /// Adds the contents of the store from one offset to another.
@@ -327,3 +343,26 @@ pub(crate) fn age(segment: &Segment) -> Option<u64> {
 }
 
 const _: () = assert!(HEADER_BYTES == PAGE);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapped::disk;
+    use crate::store_file::opening::Options;
+
+    #[test]
+    fn parts_are_not_written_faster_than_the_rate() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let path = directory.path().join("store");
+        let segment = Segment::create(&path, &Options::default()).expect("a store");
+        let disk = disk::local_disk();
+        let file = disk.open(&directory.path().join("file"), true);
+        let file = file.expect("a file");
+        let rate = 8 * BUFFER as u64;
+        let mut parts = Parts::new(&segment, file.as_ref(), rate);
+        let start = Instant::now();
+        parts.append(&[7; BUFFER]).expect("space");
+        parts.append(&[7; BUFFER]).expect("space");
+        assert!(start.elapsed() >= Duration::from_millis(250));
+    }
+}

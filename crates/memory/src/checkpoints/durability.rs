@@ -265,7 +265,7 @@ pub(crate) fn begin(
     journaled.store(durability as u64, Ordering::Release);
     // Every transaction that does not append a record has ended after this.
     shard_locks::pass_all(segment)
-        .and_then(|()| checkpoint::write_with_role(segment))
+        .and_then(|()| checkpoint::write_with_role(segment, 0))
         .inspect_err(|_| {
             journaled.store(0, Ordering::Release);
             remove_all(disk, folder);

@@ -39,6 +39,8 @@ pub(crate) fn fingerprint() -> u64 {
         control::CHECKPOINT_TIME,
         control::REDO_SYNCER,
         control::REDO_FILLED,
+        control::CHECKPOINT_RATE,
+        control::CHECKPOINT_GROWTH,
         slot::STRIDE,
         slot::TENANT,
         slot::PINS_USED,

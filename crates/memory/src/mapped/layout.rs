@@ -169,6 +169,12 @@ pub mod control {
     /// The number of times that a part of the ring was filled. Its lower half is the futex word of
     /// the threads that write records to files.
     pub const REDO_FILLED: u64 = START + 784;
+    /// The rate of checkpoints that begin by themselves, in bytes a second, plus 1. 0 means the
+    /// default.
+    pub const CHECKPOINT_RATE: u64 = START + 792;
+    /// By how many percent of the last checkpoint's size the journal grows before a checkpoint begins
+    /// by itself, plus 1. 0 means the default, and 1 never.
+    pub const CHECKPOINT_GROWTH: u64 = START + 800;
     /// The position at which the records end that the current epoch continues, or `u64::MAX` if it
     /// continues none, because a checkpoint began it after a failure.
     pub const REDO_BEFORE: u64 = START + 696;

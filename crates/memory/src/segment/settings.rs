@@ -22,6 +22,11 @@ pub enum Setting {
     LfuDecayTime = control::LFU_DECAY_TIME,
     /// The classes of keyspace events that are published.
     ToldEvents = control::TOLD_EVENTS,
+    /// The rate of checkpoints that begin by themselves, in bytes a second, plus 1. 1 means no limit.
+    CheckpointRate = control::CHECKPOINT_RATE,
+    /// By how many percent of the last checkpoint's size the journal grows before a checkpoint begins
+    /// by itself, plus 1. 1 means never.
+    CheckpointGrowth = control::CHECKPOINT_GROWTH,
     /// The number of times that the script cache has been flushed.
     ScriptsForgotten = control::SCRIPTS_FORGOTTEN,
     /// The number of times that the function libraries have changed.
@@ -46,6 +51,8 @@ impl Setting {
                 | Setting::LfuLogFactor
                 | Setting::LfuDecayTime
                 | Setting::ToldEvents
+                | Setting::CheckpointRate
+                | Setting::CheckpointGrowth
         )
     }
 }

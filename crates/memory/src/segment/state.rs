@@ -60,7 +60,7 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 /// - `recovering/journal_recovery.rs`: `recover_from`.
 /// - `recovering/point_in_time.rs`: `recover_until`.
 /// - `recovering/durable_opening.rs`: `open_with_journal`, `open_watched`.
-/// - `store_file/syncer.rs`: `begin_checkpoint`.
+/// - `store_file/syncer.rs`: `checkpoint_rate`, `checkpoint_growth`, `begin_checkpoint`.
 /// - `store_file/truncation.rs`: `tell_when_lost`.
 /// - `locking/shard_locks.rs`: `is_locked`.
 /// - `locking/log_retirement.rs`: `shrink_log`, `shrink_logs_now`.

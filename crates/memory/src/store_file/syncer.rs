@@ -1,5 +1,6 @@
 //! The thread of a process that syncs the journal once a second and begins checkpoints (J4).
 
+use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::mapped::futex;
 use crate::mapped::layout::control;
 use crate::mapped::platform::{self, coarse_milliseconds};
 use crate::redo::ring;
+use crate::segment::settings::Setting;
 use crate::segment::{Segment, place};
 
 /// The interval between two syncs.
@@ -23,13 +25,20 @@ const IDLE_INTERVALS: u32 = 10;
 /// The number of milliseconds for which the sync of another process counts as recent.
 const RECENT: u64 = 800;
 /// A checkpoint begins once the journal has grown by this many bytes beyond the last checkpoint, and
-/// by the last checkpoint's own size.
+/// by a percentage of the last checkpoint's own size.
 const GROWTH_MIN: u64 = 64 << 20;
+/// The default percentage.
+const GROWTH_PERCENT: u64 = 100;
+/// The default rate of checkpoints that begin by themselves, in bytes a second.
+const RATE: u64 = 256 << 20;
 
 /// Starts the thread, which has its own handle of the store, so that the program may close its own.
 pub(crate) fn start(segment: &Segment) -> io::Result<()> {
     let path: PathBuf = segment.path().into();
-    let sign = Sign(Arc::clone(&segment.syncer));
+    let sign = Sign {
+        word: Arc::clone(&segment.syncer),
+        is_given_up: Cell::new(false),
+    };
     let spawn = || {
         let thread = std::thread::Builder::new().name("undercroft-sync".into());
         thread.spawn(move || {
@@ -42,18 +51,24 @@ pub(crate) fn start(segment: &Segment) -> io::Result<()> {
 }
 
 /// The word that says that the thread of a process is running. Cleared when the thread ends.
-struct Sign(Arc<AtomicU64>);
+struct Sign {
+    word: Arc<AtomicU64>,
+    /// Whether another thread of the process has taken over, so that the word is that thread's.
+    is_given_up: Cell<bool>,
+}
 
 impl Drop for Sign {
     fn drop(&mut self) {
-        self.0.store(0, Ordering::Release);
+        if !self.is_given_up.get() {
+            self.word.store(0, Ordering::Release);
+        }
     }
 }
 
 fn run(path: PathBuf, sign: &Sign) -> Result<(), Error> {
     let segment = Segment::open(&path, true)?;
     place::prepare_to_write(&segment)?;
-    let me = sign.0.load(Ordering::Acquire);
+    let me = sign.word.load(Ordering::Acquire);
     let filled = segment.mapping.half(control::REDO_FILLED);
     let mut idle = 0;
     while segment.mapping.is_journaled() && !segment.removed() {
@@ -67,17 +82,17 @@ fn run(path: PathBuf, sign: &Sign) -> Result<(), Error> {
             begin_due_checkpoint(&segment);
         }
         if idle > IDLE_INTERVALS {
-            sign.0.store(0, Ordering::Release);
+            sign.word.store(0, Ordering::Release);
+            sign.is_given_up.set(true);
             // A thread that appended a record before this sees the sign as it was, one that appends a
             // record later sees that this thread has ended.
             drop(ring::take_lock(&segment)?);
-            let is_taken = || {
-                let order = (Ordering::AcqRel, Ordering::Relaxed);
-                sign.0.compare_exchange(0, me, order.0, order.1).is_err()
-            };
-            if !needs_sync(&segment) || is_taken() {
+            let order = (Ordering::AcqRel, Ordering::Relaxed);
+            let again = || sign.word.compare_exchange(0, me, order.0, order.1);
+            if !needs_sync(&segment) || again().is_err() {
                 return Ok(());
             }
+            sign.is_given_up.set(false);
             idle = 0;
             continue;
         }
@@ -123,17 +138,38 @@ fn begin_due_checkpoint(segment: &Segment) {
     let grown = mapping
         .load(control::REDO_HEAD)
         .saturating_sub(mapping.load(control::CHECKPOINT_AT));
-    let is_due = grown >= GROWTH_MIN.max(mapping.load(control::CHECKPOINT_BYTES));
+    let size = mapping.load(control::CHECKPOINT_BYTES);
+    let is_due = has_grown(grown, size, segment.checkpoint_growth());
     let is_writing = mapping.load(control::CHECKPOINT_OWNER) != 0;
     let is_first = mapping.load(control::CHECKPOINT_TIME) == 0;
     if !(is_due || is_first && !is_writing) {
         return;
     }
     // On failure, the next interval tries again.
-    let _ = segment.begin_checkpoint(drop);
+    let _ = segment.begin_checkpoint_at(segment.checkpoint_rate(), drop);
+}
+
+/// Returns whether a journal has grown so much that the next checkpoint is due. `size` is the size of
+/// the last one.
+fn has_grown(grown: u64, size: u64, percent: u64) -> bool {
+    let wanted = (size / 100).saturating_mul(percent);
+    percent != 0 && grown >= GROWTH_MIN.max(wanted)
 }
 
 impl Segment {
+    /// Returns the rate of checkpoints that begin by themselves, in bytes a second. 0 means no limit.
+    pub fn checkpoint_rate(&self) -> u64 {
+        let stored = self.setting(Setting::CheckpointRate);
+        stored.checked_sub(1).unwrap_or(RATE)
+    }
+
+    /// Returns by how many percent of the last checkpoint's size the journal grows before a checkpoint
+    /// begins by itself. 0 means that none does.
+    pub fn checkpoint_growth(&self) -> u64 {
+        let stored = self.setting(Setting::CheckpointGrowth);
+        stored.checked_sub(1).unwrap_or(GROWTH_PERCENT)
+    }
+
     /// Begins a checkpoint on a thread of its own, which has its own handle of the store. Returns
     /// once the checkpoint has begun, so that no other one can begin. The thread calls `ended` with
     /// the result.
@@ -143,6 +179,16 @@ impl Segment {
     /// thread can be started. `ended` is not called then.
     pub fn begin_checkpoint(
         &self,
+        ended: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.begin_checkpoint_at(0, ended)
+    }
+
+    /// Begins a checkpoint like [`begin_checkpoint`](Self::begin_checkpoint), which writes at most
+    /// `rate` bytes a second. 0 means no limit.
+    fn begin_checkpoint_at(
+        &self,
+        rate: u64,
         ended: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
         let path: PathBuf = self.path().into();
@@ -155,7 +201,7 @@ impl Segment {
         let write = move || {
             let mut has_begun = false;
             let result = Segment::open(&path, true).and_then(|segment| {
-                checkpoint::write_after(&segment, || {
+                checkpoint::write_after(&segment, rate, || {
                     has_begun = true;
                     let _ = sender.send(Ok(()));
                 })
@@ -174,5 +220,20 @@ impl Segment {
         platform::with_signals_blocked(spawn).map_err(fail)?;
         let ended_early = || fail(std::io::Error::other("the thread panicked"));
         receiver.recv().map_err(|_| ended_early())?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoint_is_due_after_the_minimum_and_the_percentage() {
+        let size = 1000 * GROWTH_MIN;
+        assert!(!has_grown(GROWTH_MIN - 1, 0, 100));
+        assert!(has_grown(GROWTH_MIN, 0, 100));
+        assert!(!has_grown(size / 2 - 1, size, 50));
+        assert!(has_grown(size / 2, size, 50));
+        assert!(!has_grown(u64::MAX, size, 0));
     }
 }
