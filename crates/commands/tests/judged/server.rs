@@ -122,6 +122,8 @@ fn serve(shared: &Shared, socket: TcpStream) {
         shared.initial_user(),
         shared.process.now_microseconds() / 1000,
     );
+    // Each connection has a thread, which may run commands that take long.
+    session.scripts.has_own_thread = true;
     session.peer.address = socket
         .peer_addr()
         .map_or(String::new(), |at| at.to_string());
