@@ -30,6 +30,8 @@ const REFUSED: &[&str] = &[
 fn scripted(reply: Tree) -> Tree {
     match reply {
         Tree::NullArray => Tree::Null,
+        // As in Redis, the nearest float of the largest integers is out of range.
+        Tree::Integer(number) if number as f64 >= -(i64::MIN as f64) => Tree::Integer(i64::MIN),
         Tree::Integer(number) => Tree::Integer(number as f64 as i64),
         Tree::Array(items) | Tree::Set(items) => {
             Tree::Array(items.into_iter().map(scripted).collect())
