@@ -183,10 +183,11 @@ fn recover(
     }
     // No process may still write records of the old store file: each of them finds that its file is
     // gone.
-    lock.wait_for_writers(&|found| watch.wait(found))?;
-    lock.forget_store()?;
+    let waited = lock.wait_for_writers(&|found| watch.wait(found));
     let publish = |progress: RecoveryProgress| lock.write_progress(progress.done, progress.total);
-    let recovered = journal_recovery::recover(path, folder, None, disk.as_ref(), watch, &publish);
+    let recovered = waited.and_then(|()| lock.forget_store()).and_then(|()| {
+        journal_recovery::recover(path, folder, None, disk.as_ref(), watch, &publish)
+    });
     // The journal has everything that is durable, so the old file is needed only if the journal could
     // not be read. A process that died during an earlier recovery may have left it as well.
     let _ = match recovered {

@@ -1,10 +1,14 @@
 //! The progress of recoveries, and their interruption.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 
 use fastrand::Rng;
+use undercroft_memory::layout::header;
 use undercroft_memory::{
     Durability, Error, Initially, JournalTerms, Options, RecoveryProgress, RecoveryStage,
     RecoveryWatch, Segment, WaitHook,
@@ -156,4 +160,43 @@ fn wait_for_a_recovery_can_be_interrupted() {
         assert!(matches!(refused, Some(Error::Interrupted)), "{refused:?}");
         drop(ends);
     });
+}
+
+#[test]
+fn unclean_store_stays_if_its_recovery_is_interrupted() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let path = directory.path().join("store");
+    let (segment, _) = create_journaled(directory.path());
+    change(&segment, &mut Rng::with_seed(5)).expect("a change");
+    segment.make_durable().expect("a durable journal");
+    let expected = content(&segment);
+    let store = File::options().write(true).open(&path);
+    store
+        .and_then(|store| store.write_all_at(&[1; 8], header::UNSYNCED))
+        .expect("the header");
+    segment.abandon();
+    // Another process seems to write records of the old file.
+    let lock = File::open(directory.path().join("store.journal/undercroft.lock"));
+    let lock = lock.expect("a lock file");
+    let range = libc::flock {
+        l_type: libc::F_RDLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 1,
+        l_len: 1,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open and `range` is a valid request.
+    let result = unsafe { libc::fcntl(lock.as_raw_fd(), libc::F_OFD_SETLK, &range) };
+    assert_eq!(result, 0, "a shared lock");
+    let hook = Ends(AtomicU32::new(1));
+    let watch = RecoveryWatch {
+        hook: Some(&hook),
+        report: None,
+    };
+    let refused = open(directory.path(), &watch).err();
+    assert!(matches!(refused, Some(Error::Interrupted)), "{refused:?}");
+    assert!(path.exists() && !path.with_extension("unclean").exists());
+    drop(lock);
+    let recovered = open(directory.path(), &RecoveryWatch::default()).expect("a store");
+    assert_eq!(content(&recovered), expected);
 }
