@@ -18,6 +18,7 @@ use crate::recovering::checkpoint_reader::{self, CheckpointReader, Parts};
 use crate::recovering::read_only_disk::{ReadOnlyDisk, refused};
 use crate::recovering::record_reader::{Batch, RecordReader};
 use crate::recovering::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
+use crate::recovering::replay::failed;
 
 /// The number of attempts to open all files before a checkpoint removes some of them.
 const ATTEMPTS: u32 = 10;
@@ -109,13 +110,6 @@ pub fn back_up_journal(
         let _ = std::fs::remove_dir_all(&unfinished);
     }
     copied
-}
-
-fn failed(folder: &Path, source: io::Error) -> Error {
-    Error::Journal {
-        folder: folder.into(),
-        source,
-    }
 }
 
 /// Opens the newest checkpoint in a folder and all segments since. Returns them and the start of the

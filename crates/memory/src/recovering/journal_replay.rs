@@ -9,13 +9,13 @@ use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform;
 use crate::recovering::checkpoint_reader;
-use crate::recovering::journal_report::{JournalRecord, described, failed};
+use crate::recovering::journal_report::{JournalRecord, described};
 use crate::recovering::new_store::NewStore;
 use crate::recovering::point_in_time::{self, Until};
 use crate::recovering::read_only_disk::ReadOnlyDisk;
 use crate::recovering::record_reader::{Batch, RecordReader};
 use crate::recovering::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
-use crate::recovering::replay::{self, Source, Unclaimed};
+use crate::recovering::replay::{self, Source, Unclaimed, failed};
 use crate::segment::Segment;
 
 /// A function that applies a record to a store.

@@ -13,7 +13,7 @@ use crate::recovering::point_in_time;
 use crate::recovering::read_only_disk::ReadOnlyDisk;
 use crate::recovering::record_reader::{Batch, Cut, Entry, Record, RecordReader};
 use crate::recovering::recovery_watch::{Meter, RecoveryStage, RecoveryWatch};
-use crate::recovering::replay::Source;
+use crate::recovering::replay::{Source, failed};
 use crate::redo::record::{self, Kind};
 
 /// The number of attempts to read a journal, if checkpoints replace its files in the meantime.
@@ -107,13 +107,6 @@ pub struct JournalRecord {
     pub bytes: u64,
     /// The changed ranges: offsets in the store file and lengths in bytes.
     pub ranges: Vec<(u64, u64)>,
-}
-
-pub(crate) fn failed(folder: &Path, source: io::Error) -> Error {
-    Error::Journal {
-        folder: folder.into(),
-        source,
-    }
 }
 
 /// Returns the files of a journal, sorted by kind and position.

@@ -55,7 +55,8 @@ impl Source<'_> {
     }
 }
 
-fn failed(folder: &Path, source: io::Error) -> Error {
+/// Returns the error for a journal that cannot be read.
+pub(crate) fn failed(folder: &Path, source: io::Error) -> Error {
     Error::Journal {
         folder: folder.into(),
         source,

@@ -59,23 +59,11 @@ impl Changes {
         index: usize,
         unchanged_words: bool,
     ) {
-        let ranges = &mut self.ranges;
         let is_short = shard.for_each_short_entry(|at, saved| {
-            let same = |word: usize| {
-                mapping.load(at + word as u64 * 8) == saved[word].load(Ordering::Relaxed)
-            };
-            let (mut start, mut end) = (0, saved.len());
-            if !unchanged_words {
-                while start < end && same(start) {
-                    start += 1;
-                }
-                while start < end && same(end - 1) {
-                    end -= 1;
-                }
-            }
-            if start < end {
-                ranges.push((at + start as u64 * 8, (end - start) as u64));
-            }
+            self.add_changed(at, saved.len() as u64, |word| {
+                let old = saved[word as usize].load(Ordering::Relaxed);
+                !unchanged_words && mapping.load(at + word * 8) == old
+            });
         });
         if !is_short {
             self.add_log(&mapping.shard_log(index), unchanged_words);
@@ -87,22 +75,25 @@ impl Changes {
     ///
     /// A word that has been logged repeatedly is left out only if it has its oldest contents.
     pub(crate) fn add_log(&mut self, log: &Log<'_>, unchanged_words: bool) {
-        let ranges = &mut self.ranges;
         let mapping = log.mapping;
-        log.for_each_entry(0, |mut at, mut words, mut saved| {
-            if !unchanged_words {
-                let same = |at, saved| mapping.load(at) == mapping.load(saved);
-                while words > 0 && same(at, saved) {
-                    (at, saved, words) = (at + 8, saved + 8, words - 1);
-                }
-                while words > 0 && same(at + (words - 1) * 8, saved + (words - 1) * 8) {
-                    words -= 1;
-                }
-            }
-            if words > 0 {
-                ranges.push((at, words));
-            }
+        log.for_each_entry(0, |at, words, saved| {
+            self.add_changed(at, words, |word| {
+                !unchanged_words && mapping.load(at + word * 8) == mapping.load(saved + word * 8)
+            });
         });
+    }
+
+    /// Adds a range without the words at both ends for which `is_left_out` is true.
+    #[inline(always)]
+    fn add_changed(&mut self, at: u64, words: u64, is_left_out: impl Fn(u64) -> bool) {
+        let (mut start, mut end) = (0, words);
+        while start < end && is_left_out(start) {
+            start += 1;
+        }
+        while start < end && is_left_out(end - 1) {
+            end -= 1;
+        }
+        self.add(at + start * 8, end - start);
     }
 
     pub(crate) fn add_grant(&mut self, page: u64) {
