@@ -50,7 +50,7 @@ def main() -> int:
     if unknown := set(chosen) - set(groups):
         parser.error(f"expected groups from {', '.join(groups)}, got {', '.join(sorted(unknown))}")
 
-    # All stores are in shared memory, so that no peer waits for a disk.
+    # All stores are in shared memory, so that a peer waits for a disk only in the table `durable`.
     failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="undercroft-bench-", dir="/dev/shm") as scratch:
         bench = tables.Bench(

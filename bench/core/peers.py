@@ -138,7 +138,7 @@ def wait_for(server: Server, log: Path) -> None:
 
 
 def redis_server(directory: Path, tcp: bool = False) -> contextlib.AbstractContextManager[Server]:
-    """Run Debian's redis-server without persistence, because Undercroft's server has none."""
+    """Run Debian's redis-server without persistence, to compare with a store without a journal."""
     path = directory / "redis.sock"
     port = free_port() if tcp else 0
     options = ["--port", str(port), "--unixsocket", str(path), "--dir", str(directory)]
