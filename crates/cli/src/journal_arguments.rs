@@ -109,7 +109,6 @@ that is not later. --json prints one object per line.
 --keys also shows which keys were added, changed and removed. It recovers the store into a temporary file in /dev/shm \
 and repeats the changes there. A change deep in a large collection may be shown without its key.
 
-
 Examples:
   undercroft journal dump cache
   undercroft journal dump cache --since 2026-11-30T14:00:00Z

@@ -68,8 +68,6 @@ static void acknowledged_writes_survive(const char *path)
     for (i = 0; i < WRITERS; i++)
         EXPECT(waitpid(children[i], NULL, 0) == children[i]);
     EXPECT(unlink(path) == 0);
-    /* The mode belongs to the store, so this process need not ask for it. */
-    snprintf(key, sizeof key, "%d:%d", 0, 0);
     store = open_durable(path);
     for (i = 0; i < WRITERS; i++) {
         for (number = 0; number < known[i]; number++) {

@@ -59,13 +59,17 @@ fn journal_agrees_with_the_store_after_a_death_at_every_step_of_a_change() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut steps = 0;
-    for round in 0..6 {
+    for round in 0..60 {
         let seed = seed.wrapping_add(round);
         steps += die_everywhere(seed, 10, |segment| {
             change(segment, &mut Rng::with_seed(seed)).map(drop)
         });
+        // Some seeds have only short changes.
+        if round >= 5 && steps > 200 {
+            return;
+        }
     }
-    assert!(steps > 200, "{steps} steps");
+    panic!("{steps} steps");
 }
 
 #[test]
