@@ -1,7 +1,8 @@
 //! Implements `undercroft journal dump`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use undercroft_engine::{
@@ -87,12 +88,26 @@ fn shards(record: &JournalRecord) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the path of a temporary store for this process.
+/// The start of the names of temporary stores, before the process id.
+const SCRATCH: &str = ".journal-";
+
+/// Returns the path of a temporary store for this process. Removes those of processes that were
+/// killed.
 fn scratch() -> Result<PathBuf, Failure> {
     let name = StoreName::parse(DEFAULT_STORE)?;
     name.prepare()?;
-    let scratch = format!(".journal-{}", std::process::id());
-    Ok(name.path.with_file_name(scratch))
+    let folder = name.path.parent().unwrap_or(Path::new("/"));
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.strip_prefix(SCRATCH));
+        // A recovery that was killed leaves a file with a suffix.
+        let id = id.map(|id| id.split('.').next().unwrap_or(id));
+        if id.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
+            // Another process may have removed it first.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    Ok(folder.join(format!("{SCRATCH}{}", std::process::id())))
 }
 
 /// Describes keys: their databases and names, in JSON.

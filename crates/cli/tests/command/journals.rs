@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
+use undercroft_engine::StoreName;
+
 use crate::support::{Place, command, fail, run, succeed};
 
 /// Creates a store with a journal and some keys. Returns the store's path and its folder.
@@ -436,5 +438,25 @@ fn dump_names_the_keys_that_commands_change() {
     ]);
     for text in ["removed \"a\" \"hash\" \"k\"", " and 3 others"] {
         assert!(shown.contains(text), "{text}: {shown}");
+    }
+}
+
+#[test]
+fn temporary_stores_of_killed_processes_are_removed() {
+    let place = Place::new();
+    let (store, _) = journaled(&place);
+    let name = StoreName::parse("undercroft://default").expect("a name");
+    name.prepare().expect("a folder");
+    // No process has this id.
+    let left = ["", ".recovering"].map(|end| {
+        let file = format!(".journal-{}{end}", u32::MAX);
+        name.path.with_file_name(file)
+    });
+    for file in &left {
+        fs::write(file, b"left").expect("room");
+    }
+    succeed(&["journal", "dump", &store, "--keys"]);
+    for file in &left {
+        assert!(!file.exists(), "{}", file.display());
     }
 }
