@@ -521,3 +521,18 @@ fn server_switches_to_a_new_store_of_the_same_name() {
     assert_eq!(idle[1].call("RPUSH jobs one"), ":1");
     assert_eq!(waiter.line(), "*2");
 }
+
+#[test]
+fn client_that_has_quit_receives_no_message() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "3"]);
+    let mut publisher = server.connect();
+    // Without the guarantee, a message in 200 is counted.
+    for _ in 0..1000 {
+        let mut client = server.connect();
+        client.send("SUBSCRIBE news\r\n");
+        while client.line() != ":1" {}
+        assert_eq!(client.call("QUIT"), "+OK");
+        assert_eq!(publisher.call("PUBLISH news m"), ":0");
+    }
+}

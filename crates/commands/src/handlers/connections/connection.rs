@@ -167,6 +167,8 @@ fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
 
 /// Handles QUIT.
 fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    // A client that has the reply may publish at once, from a connection of another thread.
+    unsubscribe_all(context)?;
     context.session.replies.close_after = true;
     reply.ok();
     Ok(())
