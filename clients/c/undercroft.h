@@ -538,7 +538,8 @@ typedef struct uc_words {
  * Runs commands one after the other. The reply is the array of their replies. An error reply does
  * not stop the pipeline: the array contains the error, and the result is UC_OK. If a command cannot
  * run at all (UC_BUSY, UC_INTERRUPTED, UC_MISUSE), the call fails, and the array contains the
- * replies of the preceding commands, which did run.
+ * replies of the preceding commands, which did run. In a store with durability "always", the call
+ * waits once, for all its changes.
  */
 int uc_pipeline(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
 

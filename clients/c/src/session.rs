@@ -323,9 +323,15 @@ unsafe extern "C" fn uc_pipeline(
         let (shared, session) = by_name.enter().map_err(|error| Refused::opening(&error))?;
         reply.begin(session.protocol);
         reply.array(count);
-        let ran = run_all(shared, session, commands, &mut reply, kept.as_deref_mut());
+        let (ran, position) = shared
+            .store
+            .deferring(|| run_all(shared, session, commands, &mut reply, kept.as_deref_mut()));
+        let waited = shared.store.end_deferral(position);
         let finished = reply.finish();
-        ran.and_then(|status| finished.map(|()| status))
+        // An error of the commands themselves says more.
+        let status = ran?;
+        waited.map_err(|error| Refused::engine(&shared.store, error))?;
+        finished.map(|()| status)
     })
 }
 

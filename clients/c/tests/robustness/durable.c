@@ -111,6 +111,51 @@ static void options_are_checked(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
+/* Returns a number of INFO persistence. */
+static long long persistence(const uc_value *text, const char *name)
+{
+    const char *found = uc_value_string(text, NULL);
+    EXPECT(found != NULL && (found = strstr(found, name)) != NULL);
+    return atoll(found + strlen(name));
+}
+
+/* No change of a pipeline is durable before the pipeline ends, and all are afterwards. */
+static void pipeline_waits_once(const char *path)
+{
+    uc_store *store = open_durable(path);
+    uc_session *session;
+    uc_reply *reply;
+    int try, waited_once = 0;
+    EXPECT_OK(uc_session_open(store, &session));
+    EXPECT_OK(uc_reply_new(&reply));
+    /* The thread that syncs once a second may sync during a pipeline. */
+    for (try = 0; try < 50 && !waited_once; try++) {
+        uc_bytes words[10][3], info[2] = { uc_text("INFO"), uc_text("persistence") };
+        uc_words commands[11];
+        char values[10][16];
+        long long before;
+        int i;
+        EXPECT_OK(uc_command(session, 2, info, reply));
+        before = persistence(uc_reply_value(reply), "journal_durable_position:");
+        for (i = 0; i < 10; i++) {
+            snprintf(values[i], sizeof values[i], "%d:%d", try, i);
+            words[i][0] = uc_text("SET");
+            words[i][1] = uc_text("k");
+            words[i][2] = uc_text(values[i]);
+            commands[i] = (uc_words){ 3, words[i] };
+        }
+        commands[10] = (uc_words){ 2, info };
+        EXPECT_OK(uc_pipeline(session, 11, commands, reply));
+        waited_once = persistence(uc_value_item(uc_reply_value(reply), 10), "journal_durable_position:") == before;
+        EXPECT_OK(uc_command(session, 2, info, reply));
+        EXPECT(persistence(uc_reply_value(reply), "journal_lag_bytes:") == 0);
+    }
+    EXPECT(waited_once);
+    EXPECT_OK(uc_reply_free(reply));
+    EXPECT_OK(uc_session_close(session));
+    EXPECT_OK(uc_close(store));
+}
+
 static int is_interrupted(void *data)
 {
     (void)data;
@@ -154,6 +199,8 @@ int main(int argc, char **argv)
     options_are_checked(argv[1]);
     remove_all(argv[1]);
     acknowledged_writes_survive(argv[1]);
+    remove_all(argv[1]);
+    pipeline_waits_once(argv[1]);
     remove_all(argv[1]);
     recovery_can_be_interrupted(argv[1]);
     remove_all(argv[1]);

@@ -82,6 +82,22 @@ new Store($path, $options);
 restore_error_handler();
 same(true, str_contains((string) $warning, 'has durability everysec, not the requested always'), "another mode: $warning");
 
+// A pipeline waits for the disk once: none of its changes is durable before it ends.
+$remove();
+$store = new Store($path, $options);
+$position = static fn (string $info): string => preg_replace('/.*journal_durable_position:(\d+).*/s', '$1', $info);
+$once = false;
+// The thread that syncs once a second may sync during a pipeline.
+for ($try = 0; $try < 50 && !$once; $try++) {
+    $before = $position($store->execute(['INFO', 'persistence']));
+    $commands = array_map(static fn (int $number): array => ['SET', 'k', "$try:$number"], range(0, 9));
+    $replies = $store->pipeline([...$commands, ['INFO', 'persistence']]);
+    $once = $position($replies[10]) === $before;
+    same(true, str_contains($store->execute(['INFO', 'persistence']), 'journal_lag_bytes:0'), 'durable after a pipeline');
+}
+same(true, $once, 'a pipeline waits once');
+unset($store);
+
 foreach ([['durability' => 1], ['durability' => 'sometimes'], ['journal' => false], ['journal' => "a\0b"]] as $wrong) {
     $why = thrown(fn () => new Store($path, $wrong));
     same(true, str_contains($why, 'durability') || str_contains($why, 'journal'), json_encode($wrong) . ": $why");
