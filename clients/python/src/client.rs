@@ -22,7 +22,7 @@ use crate::feed;
 use crate::opening;
 use crate::pipeline;
 use crate::threads::gil_cell::GilCell;
-use crate::threads::nonblocking::{Backlog, hasten, is_beside};
+use crate::threads::nonblocking::{Backlog, hasten, hasten_without_sync, is_beside};
 
 /// A client for one store, with the hot methods and with `_execute` for every command.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
@@ -222,7 +222,7 @@ impl Client {
             (open.shared.as_ref().map(Arc::as_ptr), open.hurries)
         };
         let (shared, hurries) = self.open.with(py, begin);
-        let limited = (hurries && !is_beside()).then(hasten);
+        let limited = (hurries && !is_beside()).then(hasten_without_sync);
         let shared = match shared {
             // SAFETY: the store stays open while `users` counts this call.
             Some(shared) if unsafe { !(*shared).store.is_lost() } => shared,

@@ -11,7 +11,7 @@ use undercroft_commands::{Blocked, Failure, busy_with_script};
 use undercroft_embedded::removed_text;
 use undercroft_engine::{Error, Store, is_patience_limited};
 
-use crate::threads::nonblocking::{Locked, TakesLong};
+use crate::threads::nonblocking::{Locked, MustSync, TakesLong};
 
 mod exceptions {
     use super::import_exception;
@@ -124,6 +124,9 @@ pub(crate) fn raise_reply(py: Python<'_>, raises: Raises, store: &Store, text: &
 /// Returns the exception for an engine error.
 #[cold]
 pub(crate) fn raise(py: Python<'_>, raises: Raises, store: &Store, error: Error) -> PyErr {
+    if error.must_sync() {
+        return must_sync();
+    }
     if error.is_wait() {
         let busy = busy_with_script(store, &error);
         return match busy.filter(|_| !PyErr::occurred(py)) {
@@ -157,8 +160,14 @@ pub(crate) fn raise_blocked(py: Python<'_>, raises: Raises, blocked: &Blocked) -
         Blocked::Long if is_patience_limited() && !PyErr::occurred(py) => {
             TakesLong::new_err("the script takes long")
         }
+        Blocked::Lock(error) if error.must_sync() => must_sync(),
         blocked => raise_wait(py, raises, blocked),
     }
+}
+
+#[cold]
+fn must_sync() -> PyErr {
+    MustSync::new_err("the change waits for the disk")
 }
 
 /// Returns the exception for a store that cannot be opened. If a signal handler has interrupted a

@@ -82,6 +82,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("Locked", py.get_type::<nonblocking::Locked>())?;
     module.add("TakesLong", py.get_type::<nonblocking::TakesLong>())?;
+    module.add("MustSync", py.get_type::<nonblocking::MustSync>())?;
     module.add("StoreError", py.get_type::<error::StoreError>())?;
     module.add("CommandError", py.get_type::<error::CommandError>())?;
     module.add("BusyError", py.get_type::<error::BusyError>())?;

@@ -24,6 +24,7 @@ __all__ = [
     "Draft",
     "Line",
     "Locked",
+    "MustSync",
     "Parked",
     "Peer",
     "Queue",
@@ -283,6 +284,9 @@ class Locked(BusyError):  # noqa: N818
 
 class TakesLong(Locked):
     """A call on an event loop needs to run a long script. It has changed nothing; use a thread."""
+
+class MustSync(TakesLong):
+    """A call on an event loop needs to wait for the disk. It has changed nothing; use a thread."""
 
 @final
 class Beside:

@@ -60,15 +60,30 @@ impl Error {
         matches!(
             self,
             Error::Memory(error)
-                if matches!(**error, memory::Error::Busy { .. } | memory::Error::Interrupted)
+                if matches!(
+                    **error,
+                    memory::Error::Busy { .. }
+                        | memory::Error::Interrupted
+                        | memory::Error::MustSync
+                )
         )
     }
 
-    /// Whether another process held a lock that the operation needed. A caller with other work may
-    /// ignore this error, but never an interruption by a signal, for which only
-    /// [`is_wait`](Self::is_wait) is true.
+    /// Whether another process held a lock that the operation needed, or the operation
+    /// [must wait for the disk](Self::must_sync). A caller with other work may ignore this error, but
+    /// never an interruption by a signal, for which only [`is_wait`](Self::is_wait) is true.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Error::Memory(error) if matches!(**error, memory::Error::Busy { .. }))
+        let is_held = matches!(
+            self,
+            Error::Memory(error) if matches!(**error, memory::Error::Busy { .. })
+        );
+        is_held || self.must_sync()
+    }
+
+    /// Whether the change must wait until it is durable, which this thread
+    /// [may not do](crate::limit_patience_without_sync). Another thread can make the change.
+    pub fn must_sync(&self) -> bool {
+        matches!(self, Error::Memory(error) if matches!(**error, memory::Error::MustSync))
     }
 
     /// Whether the store or its file system is out of space.
@@ -160,7 +175,9 @@ mod tests {
             pid: 1,
         };
         let (busy, interrupted) = (Error::from(busy), Error::from(memory::Error::Interrupted));
-        assert!(busy.is_wait() && busy.is_busy());
+        assert!(busy.is_wait() && busy.is_busy() && !busy.must_sync());
+        let sync = Error::from(memory::Error::MustSync);
+        assert!(sync.is_wait() && sync.is_busy() && sync.must_sync());
         assert!(interrupted.is_wait() && !interrupted.is_busy());
         let full = Error::from(memory::Error::OutOfMemory);
         assert!(full.is_out_of_memory() && !full.is_wait() && !full.is_read_only());

@@ -82,8 +82,8 @@ pub use undercroft_memory::{
     RecoveryStage, RecoveryWatch, Removing, Report, Scratch, ShardSet, Staged, Statistics,
     SuspendedBlock, ThreadCached, Until, User, View, WaitHook, back_up_journal,
     coarse_milliseconds, defer_signals, is_patience_limited, journal_files, limit_patience,
-    read_journal, remove_journal, remove_sockets, removing, thread_time, unlimited_patience,
-    verify_journal,
+    limit_patience_without_sync, read_journal, remove_journal, remove_sockets, removing,
+    thread_time, unlimited_patience, verify_journal,
 };
 
 /// Bounded message queues between processes, used through `Store::send` and `Store::receive`.

@@ -131,6 +131,9 @@ pub enum Error {
     },
     /// The store has no journal.
     NoJournal,
+    /// The change must wait until it is durable, but this thread may not wait for the disk. Nothing was
+    /// changed. See [`limit_patience_without_sync`](crate::limit_patience_without_sync).
+    MustSync,
     /// The journal's ring is full, because its records cannot be written to the journal's folder
     /// fast enough.
     JournalFull,
@@ -211,6 +214,7 @@ impl fmt::Display for Error {
                 "the journal is full: its records could not be written to its folder in time; see \
                  the error that undercroft stat shows",
             ),
+            Error::MustSync => f.write_str("the change waits for the disk"),
             Error::Interrupted => f.write_str("interrupted while waiting for a lock or a recovery"),
             Error::Marked => f.write_str(
                 "the store has unfinished work of dead processes; run undercroft recover on it",

@@ -105,7 +105,7 @@ pub use objects::staged::{Staged, SuspendedBlock};
 pub use probes::{fault, race, work};
 pub use processes::patience::{
     PatienceLimited, SignalsDeferred, WaitHook, are_signals_deferred, defer_signals,
-    is_patience_limited, limit_patience, unlimited_patience,
+    is_patience_limited, limit_patience, limit_patience_without_sync, unlimited_patience,
 };
 pub use recovering::durable_opening::{JournalTerms, Opened, Recovery};
 pub use recovering::journal_backup::{JournalBackup, back_up_journal};

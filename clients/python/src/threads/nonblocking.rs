@@ -6,7 +6,8 @@
 //!
 //! Every access to a store begins with [`Client::enter`](crate::client::Client::enter), or with
 //! [`Client::hasten`](crate::client::Client::hasten) if the caller already has a reference to the
-//! store. Both apply the limit.
+//! store. Both apply the limit. After `enter`, a change that must wait until it is durable raises
+//! [`MustSync`] instead, and the event loop repeats it in another thread.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use pyo3::create_exception;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use undercroft_embedded::OpenStore;
-use undercroft_engine::{PatienceLimited, limit_patience};
+use undercroft_engine::{PatienceLimited, limit_patience, limit_patience_without_sync};
 
 use crate::error::BusyError;
 
@@ -48,10 +49,22 @@ create_exception!(
 /// would otherwise add up, and each call would find the same lock held.
 #[inline(always)]
 pub(crate) fn hasten() -> PatienceLimited {
-    limit_patience(match PARKED.load(Ordering::Relaxed) {
+    limit_patience(longest())
+}
+
+/// Limits the calling thread's lock waits like [`hasten`]. In addition, a change that would have to
+/// wait for the disk fails with [`MustSync`].
+#[inline(always)]
+pub(crate) fn hasten_without_sync() -> PatienceLimited {
+    limit_patience_without_sync(longest())
+}
+
+#[inline(always)]
+fn longest() -> Duration {
+    match PARKED.load(Ordering::Relaxed) {
         0 => MOMENT,
         _ => moment(),
-    })
+    }
 }
 
 create_exception!(
@@ -59,6 +72,13 @@ create_exception!(
     TakesLong,
     Locked,
     "A non-blocking call needs to run a long script. It has changed nothing."
+);
+
+create_exception!(
+    undercroft._native,
+    MustSync,
+    TakesLong,
+    "A non-blocking call needs to wait for the disk. It has changed nothing."
 );
 
 /// Whether this thread is making a call off the event loop.

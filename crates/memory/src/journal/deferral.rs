@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::journal::waiting;
 use crate::mapped::layout::control;
+use crate::processes::patience;
 use crate::redo::failure;
 use crate::segment::{Segment, place};
 
@@ -47,6 +48,11 @@ pub(crate) fn note(segment: &Segment, position: u64) -> bool {
     })
 }
 
+/// Returns whether this thread defers the segment's waits.
+pub(crate) fn defers(segment: &Segment) -> bool {
+    DEFERRED.get().segment == address(segment)
+}
+
 /// Restores the outer deferral when the inner one ends, even by a panic.
 struct Outer(Deferred);
 
@@ -66,7 +72,13 @@ impl Segment {
     /// Runs `body` without waiting until its changes are durable. Returns the journal position for
     /// which the caller must wait before it reports any of the changes as made, or 0 if no change
     /// must be waited for. A deferral around this one also receives the position.
+    ///
+    /// A thread that may [not wait for the disk](crate::limit_patience_without_sync) defers nothing,
+    /// so its changes are refused.
     pub fn deferring<R>(&self, body: impl FnOnce() -> R) -> (R, u64) {
+        if patience::is_without_sync() {
+            return (body(), 0);
+        }
         let inner = Deferred {
             segment: address(self),
             position: 0,

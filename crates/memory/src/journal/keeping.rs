@@ -11,6 +11,7 @@ use crate::journal::{deferral, waiting, writer};
 use crate::mapped::futex;
 use crate::mapped::layout::control;
 use crate::mapped::platform::coarse_milliseconds;
+use crate::processes::patience;
 use crate::redo::failure;
 use crate::segment::Segment;
 
@@ -20,6 +21,24 @@ pub(crate) const ALWAYS: u64 = 2;
 const FORGOTTEN: u64 = 3000;
 /// The number of parts of the ring. Records are written to files when a part is full.
 const PARTS: u64 = 16;
+
+/// Refuses a change that would have to wait until it is durable, if this thread may not wait for the
+/// disk.
+#[inline(always)]
+pub(crate) fn before_change(segment: &Segment) -> Result<(), Error> {
+    match segment.mapping.load_control::<{ control::JOURNALED }>() {
+        ALWAYS => before_durable_change(segment),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn before_durable_change(segment: &Segment) -> Result<(), Error> {
+    match patience::is_without_sync() && !deferral::defers(segment) {
+        true => Err(Error::MustSync),
+        false => Ok(()),
+    }
+}
 
 /// Makes sure that a record becomes durable in time. The caller must hold no lock. `start` and `end`
 /// are the positions at which the record starts and ends.

@@ -38,6 +38,7 @@ thread_local! {
         Limit {
             microseconds: Cell::new(0),
             until: Cell::new(None),
+            is_without_sync: Cell::new(false),
         }
     };
 }
@@ -49,6 +50,8 @@ struct Limit {
     microseconds: Cell<u32>,
     /// The deadline, set when the thread first waits.
     until: Cell<Option<Instant>>,
+    /// Whether the thread may not wait for a sync of the journal either.
+    is_without_sync: Cell<bool>,
 }
 
 /// A guard that limits the total time for which its thread waits for locks.
@@ -88,25 +91,51 @@ impl Drop for PatienceLimited {
             LIMIT.with(|limit| {
                 limit.microseconds.set(0);
                 limit.until.set(None);
+                limit.is_without_sync.set(false);
             });
         }
     }
+}
+
+/// Limits the patience of this thread like [`limit_patience`]. In addition, a change that would have
+/// to wait until it is durable fails with [`Error::MustSync`](crate::Error::MustSync) and changes
+/// nothing. For the thread of an event loop, which repeats the change in another thread.
+#[inline(always)]
+pub fn limit_patience_without_sync(longest: Duration) -> PatienceLimited {
+    let limited = limit_patience(longest);
+    if !limited.before {
+        LIMIT.with(|limit| limit.is_without_sync.set(true));
+    }
+    limited
+}
+
+/// Returns whether a change of this thread may not wait until it is durable.
+pub(crate) fn is_without_sync() -> bool {
+    LIMIT.with(|limit| limit.is_without_sync.get())
 }
 
 /// Calls `body` without a limit on this thread's patience. Use it for work that must not be cut
 /// short, such as returning a popped item to its key.
 pub fn unlimited_patience<R>(body: impl FnOnce() -> R) -> R {
     /// A guard that restores the limit, even if `body` panics.
-    struct Again(u32, Option<Instant>);
+    struct Again(u32, Option<Instant>, bool);
     impl Drop for Again {
         fn drop(&mut self) {
             LIMIT.with(|limit| {
                 limit.microseconds.set(self.0);
                 limit.until.set(self.1);
+                limit.is_without_sync.set(self.2);
             });
         }
     }
-    let _again = LIMIT.with(|limit| Again(limit.microseconds.take(), limit.until.take()));
+    let _again = LIMIT.with(|limit| {
+        let is_without_sync = limit.is_without_sync.take();
+        Again(
+            limit.microseconds.take(),
+            limit.until.take(),
+            is_without_sync,
+        )
+    });
     body()
 }
 

@@ -45,6 +45,7 @@ impl Segment {
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         place::prepare_to_write(self)?;
+        keeping::before_change(self)?;
         let mut runs = Runs::default();
         work::transaction();
         if fault::reruns() {

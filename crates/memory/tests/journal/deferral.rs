@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{Durability, Error, limit_patience};
+use undercroft_memory::{Durability, Error, limit_patience, limit_patience_without_sync};
 
 use crate::history::History;
 use crate::store::{content, put};
@@ -53,6 +53,31 @@ fn deferred_changes_are_made_durable_by_one_sync() {
     waited.expect("a durable journal");
     assert_eq!(syncs.load(Ordering::Relaxed), 1);
     assert!(history.segment.is_durable(position));
+}
+
+#[test]
+fn thread_that_may_not_wait_for_the_disk_changes_nothing() {
+    let history = always();
+    let before = content(&history.segment);
+    let syncs = count_syncs(&history);
+    {
+        let _limited = limit_patience_without_sync(Duration::from_secs(1));
+        let refused = put(&history.segment, 0, 0, 64, 1);
+        assert!(matches!(refused, Err(Error::MustSync)), "{refused:?}");
+        let (refused, position) = history
+            .segment
+            .deferring(|| put(&history.segment, 0, 0, 64, 1));
+        assert!(matches!(refused, Err(Error::MustSync)), "{refused:?}");
+        assert_eq!(position, 0);
+    }
+    assert_eq!(content(&history.segment), before);
+    assert_eq!(syncs.load(Ordering::Relaxed), 0);
+    put_some(&history, 1..2);
+    assert_eq!(syncs.load(Ordering::Relaxed), 1);
+    let mode = Durability::EverySecond;
+    history.segment.set_durability(mode).expect("a journal");
+    let _limited = limit_patience_without_sync(Duration::from_secs(1));
+    put_some(&history, 2..3);
 }
 
 #[test]

@@ -6,16 +6,20 @@ the lock raises ``Locked`` and has changed nothing. Work that a call leaves unfi
 commit is retried in the same way.
 
 A call whose script takes longer than 5 milliseconds raises ``TakesLong`` and has also changed
-nothing. It is then repeated in a thread.
+nothing. It is then repeated in a thread. So is a change that waits until it is durable, which raises
+``MustSync``. Changes that wait at the same time share a sync of the journal.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import os
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from undercroft._native import Beside, Locked, Parked, TakesLong
+from undercroft._native import Beside, Locked, MustSync, Parked, TakesLong
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +31,8 @@ _FIRST = 0.001
 _LAST = 0.016
 # The maximum total number of seconds for one round's retries after the first.
 _ROUND = 0.001
+# The maximum number of calls that wait for the disk at the same time.
+_SYNCING = 64
 
 
 async def patiently(client: Client, call: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
@@ -44,19 +50,35 @@ async def parked(
     if not isinstance(refused, TakesLong):
         try:
             return await _lot().run(client, refused.args, call, args, options)
-        except TakesLong:
-            pass
-    return await _beside(call, args, options)
+        except TakesLong as long:
+            refused = long
+    return await _beside(_syncing() if isinstance(refused, MustSync) else None, call, args, options)
 
 
-async def _beside(call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+@functools.cache
+def _threads(_process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process that wait for the disk. Many can share a sync."""
+    return ThreadPoolExecutor(_SYNCING, thread_name_prefix="undercroft-sync")
+
+
+def _syncing() -> ThreadPoolExecutor:
+    """Return the threads that wait for the disk. A forked child has none of its parent's."""
+    return _threads(os.getpid())
+
+
+async def _beside(
+    threads: ThreadPoolExecutor | None,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+) -> Any:
     """Return the result of a long call, which runs in a thread.
 
     On cancellation, a script that has changed nothing is aborted. A script that has changed data is
     awaited.
     """
     beside = Beside()
-    made = asyncio.get_running_loop().run_in_executor(None, beside.make, call, args, options)
+    made = asyncio.get_running_loop().run_in_executor(threads, beside.make, call, args, options)
     try:
         return await asyncio.shield(made)
     except asyncio.CancelledError:

@@ -6,7 +6,7 @@
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Durability, Error, Store, Terms};
+use undercroft_engine::{Durability, Error, Store, Terms, is_patience_limited};
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
@@ -36,11 +36,11 @@ const REWRITING: CommandError =
     CommandError::fixed("ERR Background append only file rewriting already in progress");
 
 /// Requests that a command that takes long runs on a thread of its own. Returns immediately if it
-/// already does, if it runs in a program that embeds the store, or if EXEC runs it, because EXEC
-/// cannot be retried after the commit.
+/// already does, if it runs in a program that embeds the store and outside of an event loop, or if
+/// EXEC runs it, because EXEC cannot be retried after the commit.
 pub(super) fn take_own_thread(context: &Context<'_>) -> Result<(), Failure> {
     let session = &context.session;
-    let may_take_long = session.is_embedded()
+    let may_take_long = (session.is_embedded() && !is_patience_limited())
         || session.scripts.has_own_thread
         || session.transaction.queue.is_some();
     match may_take_long {
