@@ -49,6 +49,9 @@ impl CommandError {
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::fixed("OOM command not allowed when used memory > 'maxmemory'.");
 
+    /// The store is a replica.
+    pub const READ_ONLY: CommandError =
+        CommandError::fixed("READONLY You can't write against a read only replica.");
     /// Fewer replicas are connected than writes require (`min-replicas-to-write`).
     pub const NO_REPLICAS: CommandError =
         CommandError::fixed("NOREPLICAS Not enough good replicas to write.");

@@ -71,6 +71,7 @@ impl From<Error> for Failure {
             Error::NotAnInteger => CommandError::NOT_AN_INTEGER,
             Error::Overflow => CommandError::OVERFLOW,
             Error::MaxMemory => CommandError::OUT_OF_MEMORY,
+            Error::Replica => CommandError::READ_ONLY,
             error if error.is_out_of_memory() => CommandError::new(format!("OOM {error}")),
             error if error.is_not_durable() => CommandError::new(format!("MISCONF {error}")),
             error if error.is_read_only() => CommandError::new(format!("READONLY {error}")),

@@ -27,6 +27,9 @@ pub enum Error {
     NotANumber,
     /// The store has reached its `maxmemory`, and no key can be evicted.
     MaxMemory,
+    /// The store is a replica, so only the changes of its source may be made; see
+    /// [`Store::is_replica`](crate::Store::is_replica).
+    Replica,
     /// The transaction has not locked the shard of this key. This error occurs only inside
     /// [`Store::transact`](crate::Store::transact), which then rolls back and runs again with all
     /// shards locked.
@@ -107,9 +110,14 @@ impl Error {
         matches!(self, Error::Memory(error) if fails(error))
     }
 
-    /// Whether the operation had to write to a store that is mapped read-only.
+    /// Whether the operation had to change keys of a replica, or of a store that is mapped read-only.
     pub fn is_read_only(&self) -> bool {
-        matches!(self, Error::Memory(error) if matches!(**error, memory::Error::ReadOnly))
+        let is_mapped = |error: &memory::Error| matches!(error, memory::Error::ReadOnly);
+        match self {
+            Error::Replica => true,
+            Error::Memory(error) => is_mapped(error),
+            _ => false,
+        }
     }
 }
 
@@ -143,6 +151,7 @@ impl fmt::Display for Error {
             Error::WrongOrder => f.write_str("the operation does not fit the feed's order"),
             Error::NotANumber => f.write_str("resulting score is not a number (NaN)"),
             Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
+            Error::Replica => f.write_str("You can't write against a read only replica."),
             Error::OutsideTransaction => {
                 f.write_str("the key's shard is not locked by the transaction")
             }

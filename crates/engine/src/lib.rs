@@ -59,6 +59,7 @@ pub use handle::store::Store;
 pub use random::{Random, chance};
 pub use store::journal_keys::{ChangedKeys, read_journal_keys};
 pub use store::name::{StoreName, journal_folder, list_stores};
+pub use store::replication::{AppliedPosition, REPLICATION_ID, Source, loading_database};
 pub use store::terms::Terms;
 pub use store::upkeep::{Pace, Upkept};
 pub use structures::entry::Entry;

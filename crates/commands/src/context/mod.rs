@@ -119,6 +119,17 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Returns the error for commands that change keys, if none may: too few replicas are connected,
+    /// or the store is a replica.
+    #[inline]
+    pub(crate) fn write_refusal(&self) -> Option<CommandError> {
+        if self.host.config().lacks_replicas() {
+            return Some(CommandError::NO_REPLICAS);
+        }
+        let is_refused = self.store.store().refuses_changes();
+        is_refused.then_some(CommandError::READ_ONLY)
+    }
+
     /// Returns the handler of a command.
     #[inline(always)]
     pub(crate) fn handler_of(&self, command: &Command) -> Handler {

@@ -211,8 +211,8 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
     }
     let mut may_need_memory = command.flags.has(Flag::DenyOom);
     let mut writes = command.flags.has(Flag::Write);
-    let lacks_replicas = context.host.config().lacks_replicas();
-    if lacks_replicas {
+    let refusal = context.write_refusal();
+    if refusal.is_some() {
         // As in Redis, the flags that a script declares apply to the command that runs the script.
         let script = scripting::flags(context, command, arguments);
         may_need_memory |= script.declares_memory();
@@ -232,11 +232,13 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
             !queue::runs_at_once(command)
         };
     }
-    if may_need_memory && let Err(error) = make_room(context, arguments) {
+    // The memory of a replica is limited by its source.
+    let is_limited = may_need_memory && !context.store.store().is_replica();
+    if is_limited && let Err(error) = make_room(context, arguments) {
         return Err(Failure::from(error).into_error());
     }
-    if writes && lacks_replicas {
-        return Err(CommandError::NO_REPLICAS);
+    if writes && let Some(refusal) = refusal {
+        return Err(refusal);
     }
     pubsub::check_mode(context, command)?;
     if refuses_to_monitor(context.session, command) {

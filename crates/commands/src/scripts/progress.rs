@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 use undercroft_engine::thread_time;
 
 use super::call::{ScriptArguments, ScriptLimits};
+use crate::arguments::CommandError;
 use crate::failure::Failure;
 
 /// The conditions that restrict a script.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Permissions {
     pub(crate) is_full: bool,
-    pub(crate) lacks_replicas: bool,
+    /// The error for commands that change keys, if none may.
+    pub(crate) write_refusal: Option<CommandError>,
     pub(crate) is_read_only: bool,
     pub(crate) is_function: bool,
 }

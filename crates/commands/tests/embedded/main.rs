@@ -7,6 +7,7 @@ mod batches;
 mod durability;
 mod followed;
 mod mailboxes;
+mod replica;
 mod retries;
 mod usage;
 mod uses;

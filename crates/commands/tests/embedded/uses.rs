@@ -7,7 +7,7 @@ use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
 use super::Client;
 
 /// Each row contains a line that creates the key `k`, and the commands that access `k`.
-const USING: [(&str, &str); 9] = [
+pub(crate) const USING: [(&str, &str); 9] = [
     (
         "SET k 12",
         "GET k|TOUCH k|STRLEN k|DUMP k|APPEND k 3|SETRANGE k 0 3|GETRANGE k 0 1|MGET k|SET k 3|SET k 3 XX|SETNX k 3|\

@@ -9,6 +9,7 @@
 //! - `parts`: state that higher modules keep in a handle.
 //! - `reader`: read access to keys.
 //! - `recency`: when keys were last used, or how often.
+//! - `replica`: stores whose keys only their source may change.
 //! - `store`: the handle itself.
 //! - `warm`: prefetching keys into the CPU caches.
 
@@ -20,5 +21,6 @@ mod file;
 pub(crate) mod parts;
 pub(crate) mod reader;
 mod recency;
+mod replica;
 pub(crate) mod store;
 mod warm;

@@ -59,7 +59,7 @@ impl<'s> Reader<'_, 's> {
     #[cold]
     fn has_expired(&self, database: usize, entry: &Entry) -> Result<bool, Error> {
         let expiry = entry.expiry(self.view)?;
-        let expired = expiry.is_some_and(|expiry| expiry <= self.store.now());
+        let expired = expiry.is_some_and(|expiry| self.store.has_passed(expiry));
         if expired {
             expired_seen::remember(self.view, database, entry);
         }

@@ -28,6 +28,8 @@ pub struct Store {
     backlog: AtomicU8,
     /// Whether changes to keys are reported to a follower.
     pub(crate) is_followed: AtomicBool,
+    /// Whether this handle applies the changes of a replica's source.
+    pub(crate) applies_source: AtomicBool,
     parts: Parts,
 }
 
@@ -51,6 +53,7 @@ impl Store {
             kept_by_timer: AtomicBool::new(false),
             backlog: AtomicU8::new(0),
             is_followed: AtomicBool::new(false),
+            applies_source: AtomicBool::new(false),
             parts,
             segment,
         }

@@ -9,7 +9,9 @@ use crate::structures::detached;
 use crate::structures::dictionary::Table;
 use crate::structures::entry::{Entry, Form};
 use crate::structures::key::hash;
-use crate::structures::roots::{DATABASES, EXPIRES, QUEUES, Root, WAITERS, hidden};
+use crate::structures::roots::{
+    DATABASES, EXPIRES, QUEUES, Root, SOURCE, WAITERS, hidden, loading,
+};
 use crate::transaction::message::Topic;
 use crate::upkeep::freed_structures::{FreedStructure, RemainingMemory};
 use crate::upkeep::graveyard;
@@ -33,8 +35,9 @@ impl Store {
                 report,
                 secret: self.segment.hash_key(),
             };
-            for database in (0..DATABASES).chain(hidden()) {
-                let anywhere = [Topic::Pattern.database(), QUEUES, WAITERS].contains(&database);
+            for database in (0..DATABASES).chain(hidden()).chain(loading()) {
+                let anywhere =
+                    [Topic::Pattern.database(), QUEUES, WAITERS, SOURCE].contains(&database);
                 let keys = Keys {
                     store: self,
                     anywhere,

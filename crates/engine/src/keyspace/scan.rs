@@ -85,7 +85,7 @@ impl Access<'_> {
                 let mut look = |at| {
                     let entry = Entry::load(view, at)?;
                     let expiry = entry.expiry(view)?;
-                    if expiry.is_some_and(|expiry| expiry <= reader.now()) {
+                    if expiry.is_some_and(|expiry| reader.store.has_passed(expiry)) {
                         expired_seen::remember(view, database, &entry);
                     } else if let Some(picked) = pick(reader, &entry)? {
                         keys.push_with(|bytes| entry.append_key(view, bytes))?;
@@ -231,7 +231,7 @@ fn part_of_walk(
     let mut visit = |at| {
         let entry = Entry::load(view, at)?;
         let expiry = entry.expiry(view)?;
-        if expiry.is_some_and(|expiry| expiry <= reader.now()) {
+        if expiry.is_some_and(|expiry| reader.store.has_passed(expiry)) {
             expired_seen::remember(view, root.database, &entry);
             return Ok(());
         }

@@ -5,7 +5,7 @@ use undercroft_memory::{defer_signals, removing};
 
 use crate::error::Error;
 use crate::handle::store::Store;
-use crate::structures::roots::{DATABASES, DYING, KEYS, Root, TABLE, hidden};
+use crate::structures::roots::{DATABASES, DYING, KEYS, Root, TABLE, hidden, loading};
 use crate::transaction::access::Access;
 use crate::transaction::outbox::Post;
 use crate::transaction::writer::Writer;
@@ -17,14 +17,18 @@ use crate::upkeep::reclaim::Locked;
 const AT_ONCE: usize = 64;
 
 /// Removes all keys of the given databases from a shard. Returns the number of removed keys. O(1).
-fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Result<u64, Error> {
+pub(crate) fn empty(
+    writer: &mut Writer<'_, '_>,
+    shard: usize,
+    databases: &[usize],
+) -> Result<u64, Error> {
     let keys =
         |writer: &Writer<'_, '_>, database| Root { shard, database }.get(writer.view(), KEYS);
     let removed = databases
         .iter()
         .map(|&database| keys(writer, database))
         .sum();
-    let all = || (0..DATABASES).chain(hidden());
+    let all = || (0..DATABASES).chain(hidden()).chain(loading());
     let stays = all().any(|database| !databases.contains(&database) && keys(writer, database) > 0);
     if removed == 0 || stays || !writer.transaction.leave_behind(shard, removed)? {
         for &database in databases {

@@ -77,10 +77,28 @@ pub(crate) const PARCELS: usize = 20;
 pub(crate) const SCRIPTS: usize = 21;
 pub(crate) const LIBRARIES: usize = 22;
 
+/// The dictionary with the source of a replica, in shard 0.
+pub(crate) const SOURCE: usize = 23;
+
+/// The first of the databases into which a replica loads a data set of its source, before they
+/// replace the databases of the same order.
+pub(crate) const LOADING: usize = 32;
+
+/// The position in a source's stream up to which a replica has applied the changes of this shard; see
+/// `store/replication.rs`.
+pub(crate) const APPLIED: usize = (LOADING + DATABASES) * DATABASE_WORDS;
+
 /// Returns the numbers of all internal dictionaries, which clients cannot see.
 pub(crate) fn hidden() -> impl Iterator<Item = usize> + Clone {
     let subscriptions = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
-    subscriptions.chain([QUEUES, WAITERS, ANSWERED, PARCELS, SCRIPTS, LIBRARIES])
+    subscriptions.chain([
+        QUEUES, WAITERS, ANSWERED, PARCELS, SCRIPTS, LIBRARIES, SOURCE,
+    ])
+}
+
+/// Returns the numbers of the databases into which a data set is loaded.
+pub(crate) fn loading() -> impl Iterator<Item = usize> + Clone {
+    LOADING..LOADING + DATABASES
 }
 
 /// Returns the numbers of all dictionaries whose keys can expire.
@@ -88,14 +106,14 @@ pub(crate) fn expiring() -> impl Iterator<Item = usize> + Clone {
     (0..DATABASES).chain([PARCELS])
 }
 
-/// The epochs of the databases, one word each, at the end of the root words. If any key is watched,
-/// emptying or swapping a database increments its epoch.
-pub(crate) const EPOCHS: usize = ROOT_WORDS - DATABASES;
+/// The epochs of the databases, one word each, before the root words of databases that are being
+/// loaded. If any key is watched, emptying or swapping a database increments its epoch.
+pub(crate) const EPOCHS: usize = LOADING * DATABASE_WORDS - DATABASES;
 
-const _: () = assert!(DYING < PARCELS * DATABASE_WORDS && LIBRARIES < SUBSCRIPTIONS);
-const _: () = assert!(PARCELS < SCRIPTS && SCRIPTS < LIBRARIES);
+const _: () = assert!(DYING < PARCELS * DATABASE_WORDS && SOURCE < SUBSCRIPTIONS);
+const _: () = assert!(PARCELS < SCRIPTS && SCRIPTS < LIBRARIES && LIBRARIES < SOURCE);
 const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
-const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS);
+const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS && APPLIED < ROOT_WORDS);
 
 /// Identifies the root words of one database in one shard.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
 //! Every change to a key, whether by a command, a typed call, expiry or eviction, is reported
-//! through this module.
+//! through this module. Therefore, this module also refuses the changes to a replica's keys.
 //!
 //! WATCH, the queues of waiting clients, and followers of all changes (a replica or a journal)
 //! depend on these reports. [`Writer::changed`] reports a change after the change was made and
@@ -29,7 +29,7 @@ impl Writer<'_, '_> {
     pub fn changed(&mut self, database: usize, key: &Key<'_>, effect: Effect) {
         let root = root(database, key);
         self.count_or_notice(root, key.hash);
-        if self.outbox.is_followed() {
+        if self.outbox.reports() {
             self.outbox.follow(database, key.bytes, effect);
         }
     }
@@ -37,7 +37,7 @@ impl Writer<'_, '_> {
     /// Reports a change to followers only. As in Redis, a change to data that is not an element of
     /// the value is invisible to WATCH and to waiting clients.
     pub(crate) fn told_only(&mut self, database: usize, key: &Key<'_>) {
-        if self.outbox.is_followed() {
+        if self.outbox.reports() {
             self.outbox.follow(database, key.bytes, Effect::Changed);
         }
     }
@@ -51,7 +51,7 @@ impl Writer<'_, '_> {
         entry: Entry,
     ) -> Result<(), Error> {
         self.count_or_notice(root, hash);
-        if self.outbox.is_followed() {
+        if self.outbox.reports() {
             let mut key = Vec::new();
             entry.append_key(self.view(), &mut key)?;
             self.outbox.follow(root.database, &key, Effect::Changed);
@@ -75,14 +75,14 @@ impl Writer<'_, '_> {
     #[cold]
     pub(crate) fn expired(&mut self, database: usize, key: &Key<'_>) {
         self.outbox.expired(database, key.bytes);
-        if self.outbox.is_followed() {
+        if self.outbox.reports() {
             self.outbox.follow(database, key.bytes, Effect::Expired);
         }
     }
 
     /// Reports that all keys of a database in one shard were removed or swapped.
     pub(crate) fn all_changed(&mut self, root: Root) -> Result<(), Error> {
-        if self.outbox.is_followed() {
+        if self.outbox.reports() {
             self.outbox.follow_all(root);
         }
         if root.database >= DATABASES || !self.store.segment.counts_changes() {

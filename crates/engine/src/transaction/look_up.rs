@@ -46,8 +46,12 @@ impl Store {
         self.expired_stay.store(time, Ordering::Relaxed);
     }
 
-    /// Returns whether the removal of expired keys is currently stopped.
+    /// Returns whether the removal of expired keys is currently stopped. A replica never removes them
+    /// itself.
     pub fn keeps_expired(&self) -> bool {
+        if self.is_replica() {
+            return true;
+        }
         let until = self.expired_stay.load(Ordering::Relaxed);
         until != 0 && until > unix_milliseconds()
     }

@@ -34,7 +34,9 @@ impl Access<'_> {
             None => {
                 let mut outbox = outbox_of(self.store);
                 outbox.tell(KeyEvent::KeyMiss, database, key);
-                self.store.deliver(outbox.close());
+                if let Ok(mail) = outbox.close() {
+                    self.store.deliver(mail);
+                }
             }
         }
     }

@@ -6,6 +6,8 @@
 //! outbox is executed before the commit, and a failure to execute it cannot make the transaction
 //! fail.
 
+#[cfg(doc)]
+use crate::error::Error;
 use crate::handle::events::{EventClasses, KeyEvent};
 use crate::handle::expired_seen;
 use crate::structures::roots::{DATABASES, Root};
@@ -22,6 +24,10 @@ pub(crate) struct Outbox {
     muted: u32,
     /// Whether the store handle has a follower, which receives all changes.
     followed: bool,
+    /// Whether no key may be changed, because the store is a replica.
+    refuses: bool,
+    /// Whether a key was changed nevertheless, so that the transaction must fail.
+    refused: bool,
     /// The queued work and notifications. For most transactions this is `None`, which costs almost
     /// nothing.
     content: Option<Box<Content>>,
@@ -68,11 +74,13 @@ pub(crate) struct Mark {
 impl Outbox {
     /// Creates an empty outbox for events of these classes.
     #[inline(always)]
-    pub(crate) fn new(classes: EventClasses, followed: bool) -> Outbox {
+    pub(crate) fn new(classes: EventClasses, followed: bool, refuses: bool) -> Outbox {
         Outbox {
             classes,
             muted: 0,
             followed,
+            refuses,
+            refused: false,
             content: None,
         }
     }
@@ -83,16 +91,17 @@ impl Outbox {
         self.classes != EventClasses::default()
     }
 
-    /// Returns whether the store handle has a follower, which receives all changes.
+    /// Returns whether changes must be reported through [`follow`](Self::follow) and
+    /// [`follow_all`](Self::follow_all).
     #[inline(always)]
-    pub(crate) fn is_followed(&self) -> bool {
-        self.followed
+    pub(crate) fn reports(&self) -> bool {
+        self.followed | self.refuses
     }
 
     /// Returns whether the names of expired keys are needed, for a follower or for events.
     #[inline(always)]
     pub(crate) fn names_expired(&self) -> bool {
-        self.followed || self.tells()
+        self.reports() || self.tells()
     }
 
     #[cold]
@@ -127,21 +136,27 @@ impl Outbox {
         self.post(Post::Expired(database, key.into()));
     }
 
-    /// Adds a change to one key, for the follower.
-    #[cold]
-    pub(crate) fn follow(&mut self, database: usize, key: &[u8], effect: Effect) {
-        if database < DATABASES {
-            let change = Change::Key(database, key.into(), effect);
-            self.post(Post::Change(change));
+    fn report(&mut self, change: impl FnOnce() -> Change) {
+        self.refused |= self.refuses;
+        if self.followed {
+            self.post(Post::Change(change()));
         }
     }
 
-    /// Adds a change to all keys of a database in one shard, for the follower.
+    /// Adds a change to one key, for the follower. In a replica, the transaction then fails.
+    #[cold]
+    pub(crate) fn follow(&mut self, database: usize, key: &[u8], effect: Effect) {
+        if database < DATABASES {
+            self.report(|| Change::Key(database, key.into(), effect));
+        }
+    }
+
+    /// Adds a change to all keys of a database in one shard, like [`follow`](Self::follow).
     #[cold]
     pub(crate) fn follow_all(&mut self, root: Root) {
         let Root { shard, database } = root;
         if database < DATABASES {
-            self.post(Post::Change(Change::All { database, shard }));
+            self.report(|| Change::All { database, shard });
         }
     }
 
@@ -192,10 +207,15 @@ impl Outbox {
         content.noticed.cut(mark.noticed);
     }
 
-    /// Ends the outbox at the end of the transaction, and returns its content.
+    /// Ends the outbox at the end of the transaction, and returns its content. Returns the outbox
+    /// itself if the transaction must fail with [`Error::Replica`], because it changed a key of a
+    /// replica.
     #[inline(always)]
-    pub(crate) fn close(self) -> Mail {
-        Mail(self.content)
+    pub(crate) fn close(self) -> Result<Mail, Outbox> {
+        match self.refused {
+            false => Ok(Mail(self.content)),
+            true => Err(self),
+        }
     }
 }
 

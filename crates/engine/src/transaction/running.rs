@@ -100,9 +100,16 @@ impl Running<'_, '_> {
             (result, _) => result,
         };
         let outbox = self.writer.into_inner().outbox;
-        match result {
-            Ok(value) => Ok((value, outbox.close())),
-            Err(error) => {
+        let closed = match result {
+            Ok(value) => outbox
+                .close()
+                .map(|mail| (value, mail))
+                .map_err(|outbox| (Error::Replica.into(), outbox)),
+            Err(error) => Err((error, outbox)),
+        };
+        match closed {
+            Ok(done) => Ok(done),
+            Err((error, outbox)) => {
                 let mut failed = FailedTry::failed(error, outbox, again);
                 failed.beyond = beyond;
                 Err(failed)

@@ -61,14 +61,14 @@ fn look(
         return Ok(None);
     };
     let deadline = entry.expiry(view)?;
-    let lives = deadline.is_none_or(|deadline| deadline > store.now());
+    let lives = deadline.is_none_or(|deadline| !store.has_passed(deadline));
     Ok(lives.then_some(deadline))
 }
 
 impl Watch {
     fn is_unchanged(&self, store: &Store, view: &View<'_>) -> Result<bool, Error> {
         let key = store.key(&self.key);
-        let passed = |deadline: Option<u64>| deadline.is_some_and(|time| time <= store.now());
+        let passed = |deadline: Option<u64>| deadline.is_some_and(|time| store.has_passed(time));
         if store.segment.change_epoch() != Some(self.epoch)
             || !store
                 .segment

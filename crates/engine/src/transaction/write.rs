@@ -75,7 +75,13 @@ impl Store {
                 scratch.clear();
                 let mut writer = Writer::new(self, transaction);
                 match body(&mut writer, scratch) {
-                    Ok(value) => Ok((value, writer.outbox.close())),
+                    Ok(value) => match writer.outbox.close() {
+                        Ok(mail) => Ok((value, mail)),
+                        Err(outbox) => {
+                            let error = E::from(Error::Replica);
+                            Err(FailedTry::failed(error, outbox, false))
+                        }
+                    },
                     Err(error) => {
                         let again = writer.transaction.is_short();
                         Err(FailedTry::failed(error, writer.outbox, again))

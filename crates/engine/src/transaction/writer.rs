@@ -84,6 +84,11 @@ impl<'w, 's> Writer<'w, 's> {
         self.store.now()
     }
 
+    /// Returns whether a deadline has passed; see [`Store::has_passed`].
+    pub fn has_passed(&self, deadline: u64) -> bool {
+        self.store.has_passed(deadline)
+    }
+
     /// Looks up a key. An expired key is removed and treated as missing. If the transaction fails,
     /// the key is removed later.
     #[inline(always)]
@@ -104,7 +109,7 @@ impl<'w, 's> Writer<'w, 's> {
         let found = Found { slot, entry };
         if entry.header.expires() {
             let expiry = entry.expiry(self.view())?;
-            if expiry.is_some_and(|expiry| expiry <= self.store.now()) {
+            if expiry.is_some_and(|expiry| self.store.has_passed(expiry)) {
                 self.remove_found(root, found)?;
                 self.expired(database, key);
                 return Ok(None);
@@ -166,11 +171,12 @@ pub(crate) fn root(database: usize, key: &Key<'_>) -> Root {
     }
 }
 
-/// Creates an empty outbox. The cost is two atomic loads.
+/// Creates an empty outbox. The cost is three atomic loads.
 #[inline(always)]
 pub(crate) fn outbox_of(store: &Store) -> Outbox {
     Outbox::new(
         store.told_events(),
         store.is_followed.load(Ordering::Relaxed),
+        store.refuses_changes(),
     )
 }

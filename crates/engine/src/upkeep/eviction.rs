@@ -126,7 +126,8 @@ impl Store {
     #[inline]
     pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
         let limit = self.segment.max_memory();
-        if limit == 0 || self.segment.granted_bytes() <= limit {
+        // As in Redis, the source keeps its replicas within the limit.
+        if limit == 0 || self.applies_source() || self.segment.granted_bytes() <= limit {
             return Ok(());
         }
         if self.used_memory() > limit {

@@ -98,6 +98,9 @@ impl Store {
         locked: Locked,
     ) -> Result<bool, Error> {
         let mut found = false;
+        if self.is_replica() {
+            return Ok(false);
+        }
         for shard in self.all_shards().iter() {
             let due = self.expiry_is_due(shard)?;
             for database in expiring().filter(|database| due >> database & 1 == 1) {
@@ -159,7 +162,8 @@ impl Store {
             .write_where(shards, Marks::Ignored, |transaction| {
                 let mut writer = Writer::new(self, transaction);
                 let value = body(&mut writer)?;
-                Ok::<_, Error>((value, writer.outbox.close()))
+                let mail = writer.outbox.close().map_err(|_| Error::Replica)?;
+                Ok::<_, Error>((value, mail))
             });
         let (value, mail) = written?;
         self.deliver(mail);

@@ -17,7 +17,7 @@ const CONTROL: [(u64, u64); 7] = [
     (control::MAX_MEMORY, control::MAX_MEMORY + 8),
     (control::COPY_OWNER, control::COPY_PAGES + 8),
     (control::JOURNALED, control::JOURNALED + 8),
-    (control::CHECKPOINT_RATE, control::CHECKPOINT_GROWTH + 8),
+    (control::CHECKPOINT_RATE, control::REPLICA + 8),
 ];
 /// The settings among the words of the control page.
 const SETTINGS: (u64, u64) = (control::EVICTION_POLICY, control::TOLD_EVENTS + 8);
@@ -42,7 +42,7 @@ pub(crate) fn for_each_table(mapping: &Mapping, mut each: impl FnMut(u64, u64)) 
         each(base + shard::MARK, base + shard::MARK + 8);
         each(base + shard::USED_BYTES, base + shard::HINT_BITS);
         each(base + shard::CLASSES, base + shard::LEFT_END);
-        each(base + shard::ROOTS, base + shard::ROOTS + PAGE);
+        each(base + shard::ROOTS, base + shard::HINTS);
     }
     let extents = mapping.load(control::HEAP_HIGH).min(layout.extents);
     let map_words = extents.div_ceil(64) * 8;

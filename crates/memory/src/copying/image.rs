@@ -341,12 +341,14 @@ fn empty(segment: &Segment) -> Result<Image, Error> {
     })
 }
 
-/// Copies the part of the image that is outside the heap, about 300 KiB.
+/// Copies the part of the image that is outside the heap, about 600 KiB.
 fn copy_tables(segment: &Segment, image: &Image, extents: u64) {
     let layout = *segment.mapping.layout();
     for index in 0..layout.shards {
-        let roots = layout.shard(index) + shard::ROOTS;
-        segment.mapping.copy_page_to(&image.mapping, roots, roots);
+        let base = layout.shard(index);
+        for roots in (base + shard::ROOTS..base + shard::HINTS).step_by(PAGE as usize) {
+            segment.mapping.copy_page_to(&image.mapping, roots, roots);
+        }
     }
     for word in 0..extents.div_ceil(64) {
         let at = layout.reserved_map + word * 8;

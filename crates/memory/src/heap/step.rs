@@ -112,7 +112,7 @@ fn roll_back(segment: &Segment) -> Result<(), Error> {
             let tables = at >= layout.reserved_map && end <= layout.heap;
             let copy = at >= control::COPY_OWNER && end <= control::COPY_PAGES + 8;
             let settings = at >= control::MAX_MEMORY && end <= control::TOLD_EVENTS + 8
-                || at >= control::CHECKPOINT_RATE && end <= control::CHECKPOINT_GROWTH + 8
+                || at >= control::CHECKPOINT_RATE && end <= control::REPLICA + 8
                 || at == control::JOURNALED && words == 1;
             at % 8 == 0
                 && (counts || settings || tables || copy || is_of_flushed_runs(&layout, at, end))

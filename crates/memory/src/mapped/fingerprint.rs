@@ -41,6 +41,7 @@ pub(crate) fn fingerprint() -> u64 {
         control::REDO_FILLED,
         control::CHECKPOINT_RATE,
         control::CHECKPOINT_GROWTH,
+        control::REPLICA,
         slot::STRIDE,
         slot::TENANT,
         slot::PINS_USED,

@@ -175,6 +175,8 @@ pub mod control {
     /// By how many percent of the last checkpoint's size the journal grows before a checkpoint begins
     /// by itself, plus 1. 0 means the default, and 1 never.
     pub const CHECKPOINT_GROWTH: u64 = START + 800;
+    /// 1 if the store is a replica: only a process that applies its source's changes may change keys.
+    pub const REPLICA: u64 = START + 808;
     /// The position at which the records end that the current epoch continues, or `u64::MAX` if it
     /// continues none, because a checkpoint began it after a failure.
     pub const REDO_BEFORE: u64 = START + 696;
@@ -320,12 +322,12 @@ pub mod shard {
     pub const LEFT_OBJECTS: u64 = 1064;
     /// The end of the words that describe abandoned memory.
     pub const LEFT_END: u64 = 1072;
-    /// Roots of the engine's data structures, in one page.
+    /// Roots of the engine's data structures, in two pages.
     pub const ROOTS: u64 = PAGE;
     /// The number of words in the roots.
-    pub const ROOT_WORDS: u64 = PAGE / 8;
+    pub const ROOT_WORDS: u64 = 2 * PAGE / 8;
     /// The hint table, with 32-bit entries.
-    pub const HINTS: u64 = 2 * PAGE;
+    pub const HINTS: u64 = ROOTS + 8 * ROOT_WORDS;
     /// The binary logarithm of the maximum length of the hint table.
     pub const HINT_BITS_MAX: u64 = 20;
     /// The binary logarithm of the hint table's length in a new store.

@@ -27,6 +27,8 @@ pub enum Setting {
     /// By how many percent of the last checkpoint's size the journal grows before a checkpoint begins
     /// by itself, plus 1. 1 means never.
     CheckpointGrowth = control::CHECKPOINT_GROWTH,
+    /// Whether the store is a replica.
+    Replica = control::REPLICA,
     /// The number of times that the script cache has been flushed.
     ScriptsForgotten = control::SCRIPTS_FORGOTTEN,
     /// The number of times that the function libraries have changed.
@@ -53,6 +55,7 @@ impl Setting {
                 | Setting::ToldEvents
                 | Setting::CheckpointRate
                 | Setting::CheckpointGrowth
+                | Setting::Replica
         )
     }
 }

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use undercroft_engine::messages::Topic;
-use undercroft_engine::{DATABASES, Entry, Error, Ranges, Store, ValueType, View};
+use undercroft_engine::{
+    DATABASES, Entry, Error, Ranges, Source, Store, ValueType, View, loading_database,
+};
 
 /// The number of the database to which the check of a store writes.
 pub(super) const PROBE: usize = DATABASES - 1;
 
-/// The value and the expiry time of each key, by database number and key.
+/// The value and the expiry time of each key, by database number and key, including the databases
+/// that a replica is loading.
 pub type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
 
 /// The complete contents of a store, including subscriptions and waits.
@@ -16,6 +19,8 @@ pub type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
 pub struct State {
     /// The keys with their values and expiry times.
     pub content: Content,
+    /// The source of the store's keys, if the store is a replica.
+    pub source: Option<Source>,
     /// The texts of scripts and libraries, by name.
     pub texts: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The channel and the payload of each published message.
@@ -43,6 +48,7 @@ impl State {
         items.sort_unstable();
         Ok(State {
             content,
+            source: store.source()?,
             texts,
             waits,
             items,
@@ -99,7 +105,8 @@ pub fn content_of(store: &Store) -> Result<Content, Error> {
 fn keys_of(store: &Store) -> Result<(Content, Vec<Vec<u8>>), Error> {
     let mut content = Content::new();
     let mut items = Vec::new();
-    for database in (0..DATABASES).filter(|&database| database != PROBE) {
+    let visible = (0..DATABASES).filter(|&database| database != PROBE);
+    for database in visible.chain((0..DATABASES).map(loading_database)) {
         let mut cursor = 0;
         loop {
             cursor = store.scan(

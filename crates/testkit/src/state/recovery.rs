@@ -152,6 +152,8 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
         store.set(*database, key, b"works on").map_err(say)?;
     }
     store.flush_all(true).map_err(say)?;
+    store.begin_loading().map_err(say)?;
+    store.forget_source().map_err(say)?;
     store.forget_texts().map_err(say)?;
     // Long messages occupy memory until their retention period ends, so advance the time.
     store.set_time(NOW + MESSAGES_KEPT);
@@ -182,7 +184,10 @@ fn judge(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, St
     let sent = |of: &State| {
         of.messages.ends_with(&state.messages) && state.messages.len() + 4 >= of.messages.len()
     };
-    let held = |of: &State| state.content == of.content && state.texts == of.texts;
+    let held = |of: &State| {
+        let is_held = state.content == of.content && state.texts == of.texts;
+        is_held && state.source == of.source
+    };
     let same = |of: &State| held(of) && sent(of);
     let enrolled = |of: &State| state.subscribers == of.subscribers && state.waits == of.waits;
     // The lists of dead subscribers and waiters match a state only if the change is a single

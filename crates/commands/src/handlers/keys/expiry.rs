@@ -145,7 +145,7 @@ fn set_deadline(
             return Ok((true, false));
         }
         match u64::try_from(deadline) {
-            Ok(deadline) if deadline > writer.now() => {
+            Ok(deadline) if !writer.has_passed(deadline) => {
                 writer.set_expiry(database, &key, Some(deadline))?;
             }
             _ => {

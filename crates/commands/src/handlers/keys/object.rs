@@ -111,7 +111,7 @@ fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
             return Err(BUSY.into());
         }
         let (value_type, items, deadline) = parsed.as_ref().map_err(|error| error.clone())?;
-        if deadline.is_some_and(|deadline| deadline <= writer.now()) {
+        if deadline.is_some_and(|deadline| writer.has_passed(deadline)) {
             writer.remove(database, &key)?;
             return Ok(());
         }

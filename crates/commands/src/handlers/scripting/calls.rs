@@ -173,8 +173,11 @@ impl<'c, 'a> Calls<'c, 'a> {
         }
         // As in Redis, a script that has already written can continue to write, because its earlier
         // changes cannot be undone.
-        if self.run.permissions.lacks_replicas && !self.run.has_written && writes {
-            return Err(CommandError::NO_REPLICAS);
+        if let Some(refusal) = &self.run.permissions.write_refusal
+            && !self.run.has_written
+            && writes
+        {
+            return Err(refusal.clone());
         }
         if self.run.permissions.is_full && !self.run.has_written && command.flags.has(Flag::DenyOom)
         {

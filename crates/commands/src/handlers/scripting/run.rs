@@ -79,12 +79,21 @@ fn permit(
         true => context.session.scripts.was_full,
         false => context.is_full()?,
     };
-    let lacks_replicas = context.host.config().lacks_replicas();
+    let write_refusal = context.write_refusal();
     if flags.are_given && is_full && !flags.allow_oom && !flags.no_writes {
         return Err(CommandError::OUT_OF_MEMORY.into());
     }
-    if flags.are_given && lacks_replicas && !flags.no_writes {
-        return Err(CommandError::NO_REPLICAS.into());
+    if flags.are_given
+        && !flags.no_writes
+        && let Some(refusal) = &write_refusal
+    {
+        return Err(match context.store.store().refuses_changes() {
+            true => CommandError::fixed(
+                "READONLY You can not run script with write flag on readonly replica.",
+            ),
+            false => refusal.clone(),
+        }
+        .into());
     }
     if flags.are_given && is_read_only && !flags.no_writes {
         return Err(CommandError::fixed(
@@ -94,7 +103,7 @@ fn permit(
     }
     Ok(Permissions {
         is_full: is_full && !flags.allow_oom,
-        lacks_replicas,
+        write_refusal,
         is_read_only: is_read_only || flags.no_writes,
         is_function: false,
     })
@@ -171,7 +180,7 @@ impl Evaluation<'_> {
         session.protocol = Protocol::Resp2;
         let limits = context.host.process.script_limits;
         let store = context.store.store();
-        let mut calls = Calls::new(context, limits, self.permissions, self.called);
+        let mut calls = Calls::new(context, limits, self.permissions.clone(), self.called);
         let mut ended = Err(ScriptError::Stopped);
         store.run_script(&mut || {
             ended = self

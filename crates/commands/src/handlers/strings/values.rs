@@ -277,7 +277,7 @@ fn getex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
             }
             // An invalid time is reported only if the key exists.
             match options.deadline(writer.now(), "getex")? {
-                Some(deadline) if deadline <= writer.now() => {
+                Some(deadline) if writer.has_passed(deadline) => {
                     writer.remove(database, key)?;
                 }
                 deadline => {

@@ -420,7 +420,7 @@ impl Store {
     pub fn expire_at(&self, database: usize, key: &[u8], at: u64) -> Result<bool, Error> {
         let key = self.key(key);
         let found = self.write(ShardSet::one(key.shard), |writer| {
-            if at <= writer.now() {
+            if writer.has_passed(at) {
                 writer.remove(database, &key)
             } else {
                 writer.set_expiry(database, &key, Some(at))

@@ -11,6 +11,7 @@
 //! - `leases`: leases of cached values.
 //! - `lists`: lists.
 //! - `messages`: messages to subscribers.
+//! - `replication`: the changes and data sets of a replica's source.
 //! - `scripts`: script texts, and transactions that restart.
 //! - `sets`: sets.
 //! - `sorted`: sorted sets.
@@ -30,6 +31,7 @@ mod in_place;
 mod leases;
 mod lists;
 mod messages;
+mod replication;
 mod scripts;
 mod sets;
 mod sorted;
@@ -57,6 +59,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         eviction::SCENARIOS,
         transactions::SCENARIOS,
         scripts::SCENARIOS,
+        replication::SCENARIOS,
         blocking::SCENARIOS,
         upkeep::SCENARIOS,
         every_type::SCENARIOS,

@@ -1,0 +1,265 @@
+//! Tests replicas: only a handle that applies the source's changes may change keys, expired keys are
+//! the source's to remove, and a data set replaces all keys at once.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use undercroft_engine::lists::End;
+use undercroft_engine::{
+    AppliedPosition, DATABASES, Durability, Error, Expiry, Options, REPLICATION_ID, Source, Store,
+    Terms, loading_database,
+};
+
+fn store(directory: &Path) -> Store {
+    let options = Options {
+        capacity: Some(256 << 20),
+        ..Options::default()
+    };
+    Store::create(&directory.join("store"), &options).expect("a new store")
+}
+
+fn source(id: u8, offset: u64) -> Source {
+    Source {
+        id: [id; REPLICATION_ID],
+        position: AppliedPosition {
+            offset,
+            database: 3,
+        },
+    }
+}
+
+/// Opens another handle that applies a source's changes.
+fn applier(store: &Store) -> Store {
+    let applier = Store::open(store.path(), true).expect("the store");
+    applier.apply_source();
+    applier
+}
+
+fn value(store: &Store, database: usize, key: &[u8]) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    let found = store.get(database, key, &mut value).expect("a lookup");
+    found.then_some(value)
+}
+
+#[test]
+fn replica_refuses_every_kind_of_change() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let store = store(directory.path());
+    store.set(0, b"k", b"old").expect("room");
+    store.set(0, b"n", b"1").expect("room");
+    let applier = applier(&store);
+    store.set_replica(true).expect("a setting");
+    assert!(store.refuses_changes() && applier.is_replica() && !applier.refuses_changes());
+    let refused: Vec<Result<(), Error>> = vec![
+        store.set(0, b"k", b"new"),
+        store.set(0, b"missing", b"new"),
+        store.increment(0, b"n", 1).map(drop),
+        store.delete(0, &[b"k"]).map(drop),
+        store.expire_at(0, b"k", u64::MAX >> 1).map(drop),
+        store.list_push(0, b"list", End::Left, &[b"item"]).map(drop),
+        store.flush(&[0], true).map(drop),
+        store.flush_all(false).map(drop),
+        store.write(store.all_shards(), |writer| writer.swap_databases(0, 1)),
+        store.transact(store.all_shards(), |running| {
+            let access = running.access();
+            access.write(access.all_shards(), |writer| {
+                writer.set(0, &writer.key(b"k"), b"new", Expiry::Never)?;
+                Ok::<_, Error>(())
+            })
+        }),
+    ];
+    for (number, result) in refused.into_iter().enumerate() {
+        assert!(
+            matches!(result, Err(Error::Replica)),
+            "{number}: {result:?}"
+        );
+    }
+    assert_eq!(value(&store, 0, b"k").as_deref(), Some(&b"old"[..]));
+    assert_eq!(value(&store, 0, b"n").as_deref(), Some(&b"1"[..]));
+    assert_eq!(store.keys(0), 2);
+    applier.set(0, b"k", b"from the source").expect("room");
+    assert_eq!(applier.increment(0, b"n", 1).expect("a number"), 2);
+    store.set_replica(false).expect("a setting");
+    store.set(0, b"k", b"mine").expect("room");
+}
+
+#[test]
+fn only_the_source_removes_expired_keys() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let store = store(directory.path());
+    let applier = applier(&store);
+    store.set_time(1000);
+    applier.set_time(1000);
+    for key in [b"a", b"b"] {
+        store.set(0, key, b"10").expect("room");
+        assert!(store.expire_at(0, key, 2000).expect("room"));
+    }
+    store.set_replica(true).expect("a setting");
+    store.set_time(3000);
+    applier.set_time(3000);
+    assert_eq!(value(&store, 0, b"a"), None);
+    store.remove_met().expect("nothing to do");
+    assert_eq!(store.upkeep_all().expect("upkeep"), 0);
+    assert_eq!(store.keys(0), 2, "both keys are still there");
+    // The source incremented the key before its deadline.
+    assert_eq!(applier.increment(0, b"a", 1).expect("a number"), 11);
+    assert_eq!(value(&applier, 0, b"a").as_deref(), Some(&b"11"[..]));
+    // A deadline in the past removes nothing either.
+    assert!(applier.expire_at(0, b"b", 2500).expect("room"));
+    assert_eq!(store.keys(0), 2);
+    store.set_replica(false).expect("a setting");
+    assert_eq!(store.upkeep_all().expect("upkeep"), 2);
+    assert_eq!(store.keys(0), 0);
+}
+
+#[test]
+fn source_does_not_heed_the_memory_limit() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let store = store(directory.path());
+    let applier = applier(&store);
+    store.set(0, b"k", &[1; 10_000]).expect("room");
+    store.set_max_memory(1000).expect("a limit");
+    store.set_replica(true).expect("a setting");
+    applier
+        .check_memory_for(100)
+        .expect("no limit for the source");
+    applier.set(0, b"l", &[1; 10_000]).expect("room");
+}
+
+#[test]
+fn position_is_that_of_the_last_change_in_any_shard() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let store = store(directory.path());
+    assert_eq!(store.source().expect("a whole store"), None);
+    store.set_source(&source(b'a', 100)).expect("room");
+    for number in 0..200_u64 {
+        let name = number.to_le_bytes();
+        let key = store.key(&name);
+        let position = AppliedPosition {
+            offset: 101 + number,
+            database: number as usize % DATABASES,
+        };
+        store
+            .transact(store.shards_of([&key]), |running| {
+                let access = running.access();
+                access.write(access.shards_of([&key]), |writer| {
+                    writer.set(0, &key, b"value", Expiry::Never)?;
+                    Ok::<_, Error>(())
+                })?;
+                access.note_applied(position)
+            })
+            .expect("room");
+        let found = store.source().expect("a whole store").expect("a source");
+        assert_eq!(found.position, position);
+    }
+    // A failed transaction moves nothing.
+    let failed = store.transact(store.all_shards(), |running| {
+        let position = AppliedPosition {
+            offset: 1 << 40,
+            database: 0,
+        };
+        running.access().note_applied(position)?;
+        Err::<(), _>(Error::NotANumber)
+    });
+    assert!(matches!(failed, Err(Error::NotANumber)));
+    let found = store.source().expect("a whole store").expect("a source");
+    assert_eq!(found.position.offset, 300);
+    // Another stream begins at a lower position.
+    store.set_source(&source(b'b', 5)).expect("room");
+    assert_eq!(
+        store.source().expect("a whole store"),
+        Some(source(b'b', 5))
+    );
+}
+
+#[test]
+fn data_set_replaces_all_keys_at_once() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let store = store(directory.path());
+    let applier = applier(&store);
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            // All keys have the number of the data set.
+            let names: Vec<Vec<u8>> = (0..50).map(|key: u64| key.to_le_bytes().into()).collect();
+            let mut seen = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                let keys: Vec<_> = names.iter().map(|name| store.key(name)).collect();
+                let values = store
+                    .read(store.all_shards(), |reader| {
+                        keys.iter()
+                            .map(|key| match reader.find(2, key)? {
+                                None => Ok(None),
+                                Some(entry) => {
+                                    let mut value = Vec::new();
+                                    let text = entry.text(reader.view())?;
+                                    text.append_to(reader.view(), &mut value)?;
+                                    Ok(Some(value))
+                                }
+                            })
+                            .collect::<Result<Vec<_>, Error>>()
+                    })
+                    .expect("a whole store");
+                assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
+                seen += 1;
+            }
+            seen
+        });
+        for round in 0..60_u64 {
+            applier.begin_loading().expect("room");
+            for key in 0..50_u64 {
+                let database = loading_database(2);
+                let value = round.to_le_bytes();
+                applier
+                    .set(database, &key.to_le_bytes(), &value)
+                    .expect("room");
+            }
+            let loaded = source(b'a', round);
+            let replaced = applier.finish_loading(&loaded).expect("room");
+            assert_eq!(replaced, if round == 0 { 0 } else { 50 });
+            assert_eq!(store.source().expect("a whole store"), Some(loaded));
+        }
+        is_done.store(true, Ordering::Relaxed);
+        assert!(reader.join().expect("a reader") > 0);
+    });
+    assert_eq!(store.keys(2), 50);
+    // The remains of an interrupted load are invisible, and gone before the next one.
+    applier
+        .set(loading_database(0), b"half", b"loaded")
+        .expect("room");
+    assert_eq!(store.keys(0), 0);
+    applier.begin_loading().expect("room");
+    applier.finish_loading(&source(b'a', 1)).expect("room");
+    assert_eq!((store.keys(0), store.keys(2)), (0, 0));
+    let problems = store.check().expect("a check").problems;
+    assert!(problems.is_empty(), "{problems:?}");
+}
+
+#[test]
+fn replica_is_recovered_as_a_replica() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let folder = directory.path().join("journal");
+    let store = store(directory.path());
+    let terms = Terms {
+        journal: Some(folder.clone()),
+        ..Terms::default()
+    };
+    let mode = Durability::EverySecond;
+    store.set_durability(mode, &terms).expect("a journal");
+    store.set_source(&source(b'a', 7)).expect("room");
+    store.set_replica(true).expect("a setting");
+    let applier = applier(&store);
+    applier.set(loading_database(1), b"k", b"v").expect("room");
+    applier.finish_loading(&source(b'b', 9)).expect("room");
+    applier.make_durable().expect("a durable journal");
+    let path = store.path().to_owned();
+    drop((store, applier));
+    std::fs::remove_file(&path).expect("it exists");
+    let store = Store::open_or_recover(&path, &folder).expect("a recovered store");
+    assert!(store.recovery().is_some() && store.refuses_changes());
+    assert_eq!(
+        store.source().expect("a whole store"),
+        Some(source(b'b', 9))
+    );
+    assert_eq!(value(&store, 1, b"k").as_deref(), Some(&b"v"[..]));
+}
