@@ -164,8 +164,13 @@ pub mod strings {
     pub use crate::types::string::write::STRING_MAX;
 }
 
-/// Values in the RDB format, as DUMP returns them and RESTORE accepts them.
+/// Values in the RDB format, as RDB files contain them, DUMP returns them and RESTORE accepts them.
 pub mod rdb {
-    pub use crate::keyspace::dump::{dump, restore};
-    pub use crate::rdb_form::{RestoreError, dump_libraries, restore_libraries};
+    pub use crate::keyspace::dump::{
+        decode, decode_string, dump, encode, encode_length, encode_string, restore,
+    };
+    pub use crate::rdb_form::{
+        ExpiringHash, RdbVersion, RestoreError, decode_expiring_hash, dump_libraries,
+        restore_libraries,
+    };
 }

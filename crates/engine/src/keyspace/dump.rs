@@ -1,9 +1,10 @@
-//! Converts values of any type to and from the RDB format, for DUMP and RESTORE.
+//! Converts values of any type to and from the RDB format, for DUMP and RESTORE, and for RDB files.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 
 use crate::rdb_form::payload::{RestoreError, seal, verify};
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::bulk::Draft;
 use crate::structures::ranges::Ranges;
 use crate::types::value_type::{Encoding, ValueType};
@@ -12,7 +13,10 @@ use crate::types::value_type::{Encoding, ValueType};
 /// [`Entry::append_items`](crate::Entry::append_items). O(value).
 pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8> {
     let mut out = Output::default();
-    value_type.contract().dump(encoding, items, &mut out);
+    let version = RdbVersion::V10;
+    value_type
+        .contract()
+        .dump(encoding, items, version, &mut out);
     seal(out.into_bytes())
 }
 
@@ -24,24 +28,81 @@ pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8
 /// duplicate element is invalid.
 pub fn restore(payload: &[u8], limit: usize) -> Result<(ValueType, Ranges), RestoreError> {
     let body = verify(payload)?;
-    value(body, limit).ok_or(RestoreError::BadFormat)
+    let bad = RestoreError::BadFormat;
+    let (&kind, rest) = body.split_first().ok_or(bad)?;
+    let mut items = Ranges::new();
+    // Like Redis, accept extra bytes after the value.
+    let (value_type, _) = value(kind, rest, limit, &mut items).ok_or(bad)?;
+    if items.is_empty() {
+        return Err(bad);
+    }
+    Ok((value_type, items))
 }
 
-fn value(body: &[u8], limit: usize) -> Option<(ValueType, Ranges)> {
-    let (&kind, rest) = body.split_first()?;
-    let mut types = ValueType::ALL.into_iter();
-    let value_type = types.find(|value_type| value_type.contract().rdb_kinds().contains(&kind))?;
-    let mut items = Ranges::new();
-    let mut input = Input::new(rest, limit);
+/// Decodes a value of an RDB file into `items`, which is empty or contains an earlier value. `kind`
+/// is the value's type byte, and `body` its remaining bytes. Returns the type, or `None` if the
+/// value is malformed, contains a duplicate element, or is shorter than `body`. A collection without
+/// elements is accepted, because some versions of Redis wrote them.
+pub fn decode(kind: u8, body: &[u8], limit: usize, items: &mut Ranges) -> Option<ValueType> {
+    items.clear();
+    let (value_type, rest) = value(kind, body, limit, items)?;
+    rest.is_empty().then_some(value_type)
+}
+
+/// Decodes a string of an RDB file, which consists of exactly `bytes`. Returns `None` if it is
+/// malformed or longer than `limit` bytes.
+pub fn decode_string(bytes: &[u8], limit: usize) -> Option<Cow<'_, [u8]>> {
+    let mut input = Input::new(bytes, limit);
+    let string = input.string()?;
+    input.is_empty().then_some(string)
+}
+
+/// Appends a value to `out` as RDB files contain it: its type byte and its bytes, which the name of
+/// its key separates in a file. The items are in the format of
+/// [`Entry::append_items`](crate::Entry::append_items). O(value).
+pub fn encode(
+    (value_type, encoding): (ValueType, Encoding),
+    items: &Ranges,
+    version: RdbVersion,
+    out: &mut Vec<u8>,
+) {
+    let mut output = Output::appending_to(std::mem::take(out));
     value_type
         .contract()
-        .restore(kind, &mut input, &mut items)?;
-    // Like Redis, accept extra bytes after the value.
+        .dump(encoding, items, version, &mut output);
+    *out = output.into_bytes();
+}
+
+/// Appends a string to `out` as an RDB file contains it.
+pub fn encode_string(string: &[u8], out: &mut Vec<u8>) {
+    let mut output = Output::appending_to(std::mem::take(out));
+    output.string(string);
+    *out = output.into_bytes();
+}
+
+/// Appends a length to `out` as an RDB file contains it.
+pub fn encode_length(length: u64, out: &mut Vec<u8>) {
+    let mut output = Output::appending_to(std::mem::take(out));
+    output.length(length as usize);
+    *out = output.into_bytes();
+}
+
+/// Decodes a value into `items`. Returns its type and the bytes after it.
+fn value<'b>(
+    kind: u8,
+    body: &'b [u8],
+    limit: usize,
+    items: &mut Ranges,
+) -> Option<(ValueType, &'b [u8])> {
+    let mut types = ValueType::ALL.into_iter();
+    let value_type = types.find(|value_type| value_type.contract().rdb_kinds().contains(&kind))?;
+    let mut input = Input::new(body, limit);
+    value_type.contract().restore(kind, &mut input, items)?;
     let description = value_type.description();
     let width = description.width;
-    let sound = !items.is_empty() && items.len().is_multiple_of(width);
     let unique = !description.unique || differ(items.iter().step_by(width), items.len() / width);
-    (sound && unique).then_some((value_type, items))
+    let sound = items.len().is_multiple_of(width) && unique;
+    sound.then_some((value_type, input.rest()))
 }
 
 /// Returns whether all `count` texts are distinct. The hash uses a random key, so that a crafted
@@ -76,6 +137,40 @@ mod tests {
         let payload = b"\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb";
         assert_eq!(dump_string(b"10"), payload);
         assert_eq!(restore_string(payload, LIMIT).as_deref(), Ok(&b"10"[..]));
+    }
+
+    #[test]
+    fn encodings_of_old_and_new_servers_are_decoded() {
+        let ziplist = b"\x13\x13\0\0\0\x0d\0\0\0\x02\0\0\x01m\x03\x03125\xff";
+        let listpack = b"\x0c\x0c\0\0\0\x02\0\x81a\x02\x07\x01\xff";
+        let cases: [(u8, &[u8], ValueType, &[&str]); 7] = [
+            (
+                3,
+                b"\x03\x01a\x031.5\x01b\xfe\x01c\xff",
+                ValueType::SortedSet,
+                &["a", "1.5", "b", "inf", "c", "-inf"],
+            ),
+            (9, b"\x07\x01\x01f\x01\0v\xff", ValueType::Hash, &["f", "v"]),
+            (12, ziplist, ValueType::SortedSet, &["m", "125"]),
+            (13, ziplist, ValueType::Hash, &["m", "125"]),
+            (10, ziplist, ValueType::List, &["m", "125"]),
+            (20, listpack, ValueType::Set, &["a", "7"]),
+            (16, listpack, ValueType::Hash, &["a", "7"]),
+        ];
+        let mut items = Ranges::new();
+        for (kind, body, value_type, expected) in cases {
+            let found = decode(kind, body, LIMIT, &mut items);
+            assert_eq!(found, Some(value_type), "type {kind}");
+            let texts: Vec<&[u8]> = items.iter().collect();
+            let expected: Vec<&[u8]> = expected.iter().map(|text| text.as_bytes()).collect();
+            assert_eq!(texts, expected, "type {kind}");
+        }
+        let twice = b"\x02\x01a\x01a";
+        assert_eq!(decode(2, twice, LIMIT, &mut items), None, "a duplicate");
+        let not_a_number = b"\x01\x01a\xfd";
+        assert_eq!(decode(3, not_a_number, LIMIT, &mut items), None, "NaN");
+        let empty = decode(4, b"\x00", LIMIT, &mut items);
+        assert_eq!((empty, items.len()), (Some(ValueType::Hash), 0));
     }
 
     #[test]

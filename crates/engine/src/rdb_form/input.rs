@@ -7,7 +7,7 @@ use super::form::{
     INTEGER_8, INTEGER_16, INTEGER_32, LENGTH_6, LENGTH_14, LENGTH_32, LENGTH_64, LZF, SPECIAL,
     signed,
 };
-use super::{listpack, lzf, ziplist};
+use super::{listpack, lzf, ziplist, zipmap};
 use crate::structures::ranges::Ranges;
 
 /// The maximum total size in bytes of all items in a payload.
@@ -71,6 +71,28 @@ impl<'p> Input<'p> {
     /// Reads a ziplist and appends its items to `out`.
     pub(crate) fn ziplist(&mut self, out: &mut Ranges) -> Option<()> {
         ziplist::read(&self.string()?, out)
+    }
+
+    /// Reads a zipmap and appends its alternating fields and values to `out`.
+    pub(crate) fn zipmap(&mut self, out: &mut Ranges) -> Option<()> {
+        zipmap::read(&self.string()?, out)
+    }
+
+    /// Returns whether the entire input has been read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Returns the unread rest.
+    pub(crate) fn rest(&self) -> &'p [u8] {
+        self.rest
+    }
+
+    /// Reads the next `count` raw bytes.
+    pub(crate) fn raw(&mut self, count: usize) -> Option<&'p [u8]> {
+        let (bytes, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(bytes)
     }
 }
 

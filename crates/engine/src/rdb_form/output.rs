@@ -20,6 +20,11 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// Returns a buffer that appends to `bytes`.
+    pub(crate) fn appending_to(bytes: Vec<u8>) -> Output {
+        Output { bytes }
+    }
+
     /// Returns the encoded bytes.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes

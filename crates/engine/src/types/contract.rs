@@ -5,7 +5,7 @@
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use crate::error::Error;
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::check::Check;
 use crate::structures::entry::{Entry, Form, Header};
 use crate::structures::key::Key;
@@ -57,9 +57,9 @@ pub(crate) trait Contract: Sync {
     /// Returns the RDB type bytes that encode values of this type.
     fn rdb_kinds(&self) -> &'static [u8];
 
-    /// Writes `items` as a value in RDB format. The bytes are the ones that Redis 7.0 writes for a
-    /// value with this encoding.
-    fn dump(&self, encoding: Encoding, items: &Ranges, out: &mut Output);
+    /// Writes `items` as a value in a version of the RDB format. In version 10, the bytes are the
+    /// ones that Redis 7.0 writes for a value with this encoding.
+    fn dump(&self, encoding: Encoding, items: &Ranges, version: RdbVersion, out: &mut Output);
 
     /// Parses an RDB value whose type byte is one of [`rdb_kinds`](Self::rdb_kinds) and appends its
     /// items. The input is untrusted, so this function returns `None` if it is malformed.

@@ -1,5 +1,8 @@
 //! Tests that every type of value must pass, in every size. New types are covered automatically.
 
+use std::collections::BTreeSet;
+
+use undercroft_engine::rdb::RdbVersion;
 use undercroft_engine::{Encoding, Error, Key, Limits, Ranges, Store, ValueType, rdb};
 use undercroft_testkit::examples::{Items, example, indexed_feed, sorted};
 use undercroft_testkit::fresh;
@@ -180,6 +183,44 @@ fn value_is_restored_from_its_dump() {
                 "cut short"
             );
         }
+    }
+}
+
+#[test]
+fn value_is_decoded_from_every_version_of_the_rdb_format() {
+    let (_directory, store) = fresh::store(1);
+    let key = store.key(b"k");
+    let (mut decoded, mut kinds) = (Ranges::new(), BTreeSet::new());
+    for (value_type, items) in cases() {
+        put(&store, &key, value_type, &items);
+        let (_, encoding, there) = value(&store, 0, &key).expect("the key exists");
+        for version in [RdbVersion::V9, RdbVersion::V10, RdbVersion::V11] {
+            let mut bytes = Vec::new();
+            rdb::encode((value_type, encoding), &there, version, &mut bytes);
+            let (&kind, body) = bytes.split_first().expect("a type byte");
+            kinds.insert((version as u8, kind));
+            let found = rdb::decode(kind, body, 1 << 20, &mut decoded);
+            assert_eq!(found, Some(value_type), "{version:?}");
+            // Version 9 does not contain which entries of a stream were deleted.
+            if (value_type, version) != (ValueType::Stream, RdbVersion::V9) {
+                assert_eq!(sorted(value_type, &decoded), sorted(value_type, &there));
+            }
+            assert_eq!(decoded.len(), there.len());
+            let longer = [body, b"x"].concat();
+            assert_eq!(rdb::decode(kind, &longer, 1 << 20, &mut decoded), None);
+            let shorter = &body[..body.len() - 1];
+            assert_eq!(rdb::decode(kind, shorter, 1 << 20, &mut decoded), None);
+        }
+    }
+    // Redis 5 and 6 know no type above 15, and Redis 7.0 none above 19.
+    for (version, kind) in kinds {
+        let newest = match version {
+            9 => 15,
+            10 => 19,
+            _ => 21,
+        };
+        let is_feed = kind == 128;
+        assert!(kind <= newest || is_feed, "{kind} in version {version}");
     }
 }
 

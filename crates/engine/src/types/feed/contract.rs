@@ -12,7 +12,7 @@ use super::object;
 use super::root::Feed;
 use super::schema::Schema;
 use crate::error::Error;
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::check::Check;
 use crate::structures::entry::{Entry, Form, Header};
 use crate::structures::key::Key;
@@ -83,7 +83,7 @@ impl Contract for Feeds {
         &[RDB_FEED]
     }
 
-    fn dump(&self, _encoding: Encoding, items: &Ranges, out: &mut Output) {
+    fn dump(&self, _encoding: Encoding, items: &Ranges, _version: RdbVersion, out: &mut Output) {
         out.kind(RDB_FEED);
         out.length(items.len());
         out.strings(items);

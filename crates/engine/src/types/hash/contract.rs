@@ -4,7 +4,7 @@ use undercroft_memory::View;
 
 use super::fields::{Hash, Parts};
 use crate::error::Error;
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::entry::{Entry, Form, Header};
 use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
@@ -15,6 +15,7 @@ use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
 const RDB_HASH: u8 = 4;
+const RDB_ZIPMAP: u8 = 9;
 const RDB_ZIPLIST: u8 = 13;
 const RDB_LISTPACK: u8 = 16;
 
@@ -56,11 +57,11 @@ impl Contract for Hashes {
     }
 
     fn rdb_kinds(&self) -> &'static [u8] {
-        &[RDB_HASH, RDB_ZIPLIST, RDB_LISTPACK]
+        &[RDB_HASH, RDB_ZIPMAP, RDB_ZIPLIST, RDB_LISTPACK]
     }
 
-    fn dump(&self, encoding: Encoding, items: &Ranges, out: &mut Output) {
-        if encoding == Encoding::ListPack {
+    fn dump(&self, encoding: Encoding, items: &Ranges, version: RdbVersion, out: &mut Output) {
+        if encoding == Encoding::ListPack && version >= RdbVersion::V10 {
             out.kind(RDB_LISTPACK);
             return out.listpack(items.iter());
         }
@@ -73,6 +74,7 @@ impl Contract for Hashes {
         match kind {
             RDB_LISTPACK => input.listpack(items),
             RDB_ZIPLIST => input.ziplist(items),
+            RDB_ZIPMAP => input.zipmap(items),
             _ => {
                 let fields = input.length()?;
                 input.strings(fields.checked_mul(2)?, items)

@@ -6,7 +6,7 @@ use super::read::append_all;
 use super::sequence::free_leaf;
 use super::{End, object};
 use crate::error::Error;
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::check::Check;
 use crate::structures::entry::{Entry, Form, Header};
 use crate::structures::key::Key;
@@ -66,8 +66,14 @@ impl Contract for Lists {
         &[RDB_LIST, RDB_ZIPLIST, RDB_QUICKLIST, RDB_QUICKLIST_2]
     }
 
-    /// Writes the items in quicklist nodes of about the same size as Redis' nodes.
-    fn dump(&self, _encoding: Encoding, items: &Ranges, out: &mut Output) {
+    /// Writes the items in quicklist nodes of about the same size as Redis' nodes. Before version 10,
+    /// nodes are ziplists, which are only read, so the items are written one by one.
+    fn dump(&self, _encoding: Encoding, items: &Ranges, version: RdbVersion, out: &mut Output) {
+        if version < RdbVersion::V10 {
+            out.kind(RDB_LIST);
+            out.length(items.len());
+            return out.strings(items);
+        }
         let mut nodes: Vec<Vec<&[u8]>> = Vec::new();
         // Start with a size that counts as full, so that the first item opens a node.
         let mut size = NODE_BYTES;

@@ -6,7 +6,7 @@ use undercroft_numbers::parse_integer;
 use super::members::Set;
 use crate::error::Error;
 use crate::rdb_form::form::signed;
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::entry::{Entry, Form, Header};
 use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
@@ -18,6 +18,7 @@ use crate::types::value_type::Encoding;
 
 const RDB_SET: u8 = 2;
 const RDB_INTSET: u8 = 11;
+const RDB_LISTPACK: u8 = 20;
 
 /// Implements [`Contract`] for sets.
 pub(crate) struct Sets;
@@ -57,10 +58,10 @@ impl Contract for Sets {
     }
 
     fn rdb_kinds(&self) -> &'static [u8] {
-        &[RDB_SET, RDB_INTSET]
+        &[RDB_SET, RDB_INTSET, RDB_LISTPACK]
     }
 
-    fn dump(&self, encoding: Encoding, items: &Ranges, out: &mut Output) {
+    fn dump(&self, encoding: Encoding, items: &Ranges, _version: RdbVersion, out: &mut Output) {
         if encoding == Encoding::IntSet {
             out.kind(RDB_INTSET);
             return out.string(&intset(items));
@@ -71,11 +72,14 @@ impl Contract for Sets {
     }
 
     fn restore(&self, kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {
-        if kind == RDB_INTSET {
-            return read_intset(&input.string()?, items);
+        match kind {
+            RDB_INTSET => read_intset(&input.string()?, items),
+            RDB_LISTPACK => input.listpack(items),
+            _ => {
+                let members = input.length()?;
+                input.strings(members, items)
+            }
         }
-        let members = input.length()?;
-        input.strings(members, items)
     }
 
     fn object(&self) -> Option<&'static dyn Object> {

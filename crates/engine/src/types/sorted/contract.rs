@@ -7,7 +7,7 @@ use super::scored::Scored;
 use super::write::AddRule;
 use super::{Large, object};
 use crate::error::Error;
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::check::Check;
 use crate::structures::entry::{Entry, Form, Header};
 use crate::structures::key::Key;
@@ -18,7 +18,10 @@ use crate::types::contract::{Contract, Description, FreeableTree, Object};
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
+/// The type whose scores are text, before Redis 4.
+const RDB_SORTED_SET_1: u8 = 3;
 const RDB_SORTED_SET: u8 = 5;
+const RDB_ZIPLIST: u8 = 12;
 const RDB_LISTPACK: u8 = 17;
 
 /// Implements [`Contract`] for sorted sets.
@@ -74,11 +77,11 @@ impl Contract for SortedSets {
     }
 
     fn rdb_kinds(&self) -> &'static [u8] {
-        &[RDB_SORTED_SET, RDB_LISTPACK]
+        &[RDB_SORTED_SET_1, RDB_SORTED_SET, RDB_ZIPLIST, RDB_LISTPACK]
     }
 
-    fn dump(&self, encoding: Encoding, items: &Ranges, out: &mut Output) {
-        if encoding == Encoding::ListPack {
+    fn dump(&self, encoding: Encoding, items: &Ranges, version: RdbVersion, out: &mut Output) {
+        if encoding == Encoding::ListPack && version >= RdbVersion::V10 {
             out.kind(RDB_LISTPACK);
             return out.listpack(items.iter());
         }
@@ -94,12 +97,18 @@ impl Contract for SortedSets {
     }
 
     fn restore(&self, kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {
-        if kind == RDB_LISTPACK {
-            input.listpack(items)?;
-        } else {
-            for _ in 0..input.length()? {
-                input.strings(1, items)?;
-                items.push(score_text(f64::from_le_bytes(input.take()?)).as_bytes());
+        match kind {
+            RDB_LISTPACK => input.listpack(items)?,
+            RDB_ZIPLIST => input.ziplist(items)?,
+            _ => {
+                for _ in 0..input.length()? {
+                    input.strings(1, items)?;
+                    if kind == RDB_SORTED_SET_1 {
+                        items.push(read_score_text(input)?);
+                    } else {
+                        items.push(score_text(f64::from_le_bytes(input.take()?)).as_bytes());
+                    }
+                }
             }
         }
         let mut scores = items.iter().skip(1).step_by(2);
@@ -195,6 +204,17 @@ fn score_text(score: f64) -> String {
         score.to_string()
     } else {
         format!("{score:e}")
+    }
+}
+
+/// Reads a score in the format before Redis 4: its length and its text, or a byte that represents
+/// NaN or an infinity instead of a length.
+fn read_score_text<'p>(input: &mut Input<'p>) -> Option<&'p [u8]> {
+    match input.take()? {
+        [253] => None,
+        [254] => Some(b"inf"),
+        [255] => Some(b"-inf"),
+        [length] => input.raw(length.into()),
     }
 }
 

@@ -9,7 +9,7 @@ use super::records::StreamRecord;
 use super::root::Stream;
 use super::{STREAM, StreamLimits, free, listpack};
 use crate::error::Error;
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::check::Check;
 use crate::structures::elements;
 use crate::structures::entry::{Entry, Form, Header};
@@ -103,8 +103,8 @@ impl Contract for Streams {
         &listpack::KINDS
     }
 
-    fn dump(&self, _encoding: Encoding, items: &Ranges, out: &mut Output) {
-        listpack::dump(items, out);
+    fn dump(&self, _encoding: Encoding, items: &Ranges, version: RdbVersion, out: &mut Output) {
+        listpack::dump(items, version, out);
     }
 
     fn restore(&self, kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {

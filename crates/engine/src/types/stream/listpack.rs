@@ -21,13 +21,11 @@ use undercroft_numbers::parse_integer;
 use super::group::UNKNOWN;
 use super::id::StreamId;
 use super::records::{StreamRecord, is_sound};
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::ranges::Ranges;
 
-/// The RDB types of streams: 15 in Redis 5 and 6, 19 in Redis 7.0, and 21 in Redis 7.2. DUMP writes
-/// type 19.
+/// The RDB types of streams: 15 in Redis 5 and 6, 19 in Redis 7.0, and 21 in Redis 7.2.
 pub(super) const KINDS: [u8; 3] = [15, 19, 21];
-const WRITTEN: u8 = 19;
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
@@ -86,7 +84,13 @@ fn write_node(entries: &[Entry<'_>], out: &mut Output) {
 }
 
 /// Encodes a stream from a list of records.
-pub(super) fn dump(items: &Ranges, out: &mut Output) {
+pub(super) fn dump(items: &Ranges, version: RdbVersion, out: &mut Output) {
+    let [five, seven, newest] = KINDS;
+    let kind = match version {
+        RdbVersion::V9 => five,
+        RdbVersion::V10 => seven,
+        RdbVersion::V11 => newest,
+    };
     let records: Vec<StreamRecord<'_>> = items.iter().filter_map(StreamRecord::of_row).collect();
     let mut nodes: Vec<Vec<Entry<'_>>> = Vec::new();
     let (mut size, mut entries) = (NODE_BYTES, 0);
@@ -106,7 +110,7 @@ pub(super) fn dump(items: &Ranges, out: &mut Output) {
             entries += 1;
         }
     }
-    out.kind(WRITTEN);
+    out.kind(kind);
     out.length(nodes.len());
     nodes.iter().for_each(|node| write_node(node, out));
     out.length(entries);
@@ -117,12 +121,11 @@ pub(super) fn dump(items: &Ranges, out: &mut Output) {
         added,
     }) = records.first()
     {
-        for number in [last.ms, last.seq, first.ms, first.seq] {
-            out.length(number as usize);
-        }
-        for number in [deleted.ms, deleted.seq, *added] {
-            out.length(number as usize);
-        }
+        out.length(last.ms as usize);
+        out.length(last.seq as usize);
+        let since_seven = [first.ms, first.seq, deleted.ms, deleted.seq, *added];
+        let written = since_seven.iter().filter(|_| kind >= seven);
+        written.for_each(|number| out.length(*number as usize));
     }
     let is_group = |record: &&StreamRecord<'_>| matches!(record, StreamRecord::Group { .. });
     out.length(records.iter().filter(is_group).count());
@@ -131,24 +134,29 @@ pub(super) fn dump(items: &Ranges, out: &mut Output) {
         .collect();
     for (place, &start) in starts.iter().enumerate() {
         let end = starts.get(place + 1).copied().unwrap_or(records.len());
-        dump_group(&records[start..end], out);
+        dump_group(&records[start..end], kind, out);
     }
 }
 
 /// Encodes a group. `records` contains the record of the group, followed by the records of its
 /// consumers and pending entries.
-fn dump_group(records: &[StreamRecord<'_>], out: &mut Output) {
+fn dump_group(records: &[StreamRecord<'_>], kind: u8, out: &mut Output) {
+    let [_, seven, newest] = KINDS;
     let (mut consumers, mut pending) = (Vec::new(), Vec::new());
     let mut of_consumer: HashMap<&[u8], Vec<StreamId>> = HashMap::new();
     for record in records {
         match record {
             StreamRecord::Group { name, last, read } => {
                 out.string(name);
-                for number in [last.ms, last.seq, *read as u64] {
-                    out.length(number as usize);
+                out.length(last.ms as usize);
+                out.length(last.seq as usize);
+                if kind >= seven {
+                    out.length(*read as usize);
                 }
             }
-            StreamRecord::Consumer { name, seen, .. } => consumers.push((*name, *seen)),
+            StreamRecord::Consumer {
+                name, seen, active, ..
+            } => consumers.push((*name, *seen, *active)),
             StreamRecord::Pending {
                 consumer,
                 id,
@@ -169,9 +177,12 @@ fn dump_group(records: &[StreamRecord<'_>], out: &mut Output) {
         out.length(deliveries as usize);
     }
     out.length(consumers.len());
-    for (name, seen) in consumers {
+    for (name, seen, active) in consumers {
         out.string(name);
         out.raw(&seen.to_le_bytes());
+        if kind >= newest {
+            out.raw(&active.to_le_bytes());
+        }
         let own = of_consumer.remove(name).unwrap_or_default();
         out.length(own.len());
         own.iter().for_each(|id| out.raw(&be(*id)));

@@ -3,7 +3,7 @@
 use undercroft_memory::View;
 
 use crate::error::Error;
-use crate::rdb_form::{Input, Output};
+use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::entry::{Entry, Form, Header};
 use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
@@ -60,7 +60,7 @@ impl Contract for Strings {
         &[RDB_STRING]
     }
 
-    fn dump(&self, _encoding: Encoding, items: &Ranges, out: &mut Output) {
+    fn dump(&self, _encoding: Encoding, items: &Ranges, _version: RdbVersion, out: &mut Output) {
         out.kind(RDB_STRING);
         out.string(items.iter().next().unwrap_or_default());
     }
