@@ -18,6 +18,7 @@ const LAYERS: &[Layer] = &[
             "crates/cli",
             "crates/embedded",
             "crates/server",
+            "crates/links",
             "crates/scripts",
             "crates/commands",
             "crates/engine",
@@ -32,6 +33,7 @@ const LAYERS: &[Layer] = &[
             "crates/cli",
             "crates/embedded",
             "crates/server",
+            "crates/links",
             "crates/scripts",
             "crates/commands",
             "crates/engine",
@@ -45,6 +47,7 @@ const LAYERS: &[Layer] = &[
         below: &[
             "crates/embedded",
             "crates/server",
+            "crates/links",
             "crates/scripts",
             "crates/commands",
             "crates/engine",
@@ -56,6 +59,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "crates/embedded",
         below: &[
+            "crates/links",
             "crates/scripts",
             "crates/commands",
             "crates/engine",
@@ -65,6 +69,18 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "crates/server",
+        below: &[
+            "crates/links",
+            "crates/scripts",
+            "crates/commands",
+            "crates/engine",
+            "crates/memory",
+            "crates/resp",
+            "crates/numbers",
+        ],
+    },
+    Layer {
+        directory: "crates/links",
         below: &[
             "crates/scripts",
             "crates/commands",
@@ -200,6 +216,8 @@ mod tests {
             ("clients/rust", "crates/resp"),
             ("clients/c", "crates/embedded"),
             ("crates/cli", "crates/server"),
+            ("crates/server", "crates/links"),
+            ("crates/links", "crates/resp"),
             ("crates/server", "crates/resp"),
             ("crates/server", "crates/commands"),
             ("crates/commands", "crates/engine"),
@@ -224,6 +242,7 @@ mod tests {
             ("crates/commands", "crates/server"),
             ("crates/resp", "crates/memory"),
             ("crates/server", "crates/cli"),
+            ("crates/links", "crates/server"),
             ("crates/embedded", "clients/c"),
             ("clients/rust", "crates/testkit"),
             ("crates/memory", "crates/testkit"),

@@ -1,0 +1,7 @@
+//! The files of Redis and Valkey, which move data between those servers and a store.
+//!
+//! - `load`: loads the keys of RDB files into a store.
+//! - `rdb`: reads and writes RDB files, the snapshots of Redis and Valkey.
+
+pub mod load;
+pub mod rdb;
