@@ -3,6 +3,8 @@
 
 use std::convert::Infallible;
 
+use undercroft_engine::Encoding;
+
 use super::*;
 
 type Sample = (usize, Vec<u8>, Option<u64>, Vec<u8>);
@@ -36,6 +38,7 @@ fn written(records: &[Sample]) -> (Vec<u8>, Counts) {
             database: *database,
             key,
             value_type: ValueType::String,
+            encoding: Encoding::Raw,
             expiry: *expiry,
             items: &items,
         };
@@ -94,6 +97,7 @@ fn collections_read_back_and_large_ones_in_parts() {
                 database: index,
                 key: &key,
                 value_type,
+                encoding: Encoding::Raw,
                 expiry: None,
                 items: &items,
             };

@@ -13,6 +13,7 @@ use undercroft_memory::{Setting, ShardSet, coarse_milliseconds};
 
 use crate::error::Error;
 use crate::handle::store::Store;
+use crate::keyspace::Snapshot;
 use crate::structures::roots::{LIBRARIES, SCRIPTS};
 use crate::transaction::access::Access;
 use crate::transaction::writer::{Expiry, Writer};
@@ -323,6 +324,20 @@ impl<'a> Access<'a> {
 /// Increments the change counter of the texts, which processes check before they use a cached text.
 fn count_change(writer: &mut Writer<'_, '_>, texts: SharedTexts) -> Result<(), Error> {
     Ok(writer.transaction.count_up(texts.setting())?)
+}
+
+impl Snapshot<'_> {
+    /// Returns the source texts of all function libraries, sorted by their names. O(bytes).
+    ///
+    /// # Errors
+    /// Returns [`Error::Memory`] if a lock cannot be acquired or an entry is damaged.
+    pub fn libraries(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let records = self.texts(LIBRARIES)?.into_iter();
+        let libraries = records.filter(|(name, _)| *name != VERSION);
+        Ok(libraries
+            .map(|(_, record)| parse_record(record).1)
+            .collect())
+    }
 }
 
 /// Splits a library record into its mark and its text. Older builds stored only the text.

@@ -2,6 +2,8 @@
 //!
 //! - `load`: loads the keys of RDB files into a store.
 //! - `rdb`: reads and writes RDB files, the snapshots of Redis and Valkey.
+//! - `save`: writes a store as an RDB file.
 
 pub mod load;
 pub mod rdb;
+pub mod save;

@@ -80,6 +80,14 @@ impl EvictionPolicy {
         Self::counts_uses(self as u64)
     }
 
+    /// Returns whether the policy evicts keys by the time of their last use.
+    pub fn is_lru(self) -> bool {
+        matches!(
+            self,
+            EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru
+        )
+    }
+
     /// Like [`is_lfu`](Self::is_lfu), for a policy given as the number that is stored in the store.
     #[inline(always)]
     pub(crate) fn counts_uses(number: u64) -> bool {

@@ -3,11 +3,16 @@
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 
+use smallvec::SmallVec;
+
 use crate::rdb_form::payload::{RestoreError, seal, verify};
 use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::bulk::Draft;
 use crate::structures::ranges::Ranges;
 use crate::types::value_type::{Encoding, ValueType};
+
+/// The maximum number of texts that are compared with each other to find duplicates.
+const COMPARED_MAX: usize = 12;
 
 /// Returns the DUMP payload of a value whose items are given in the format of
 /// [`Entry::append_items`](crate::Entry::append_items). O(value).
@@ -108,6 +113,18 @@ fn value<'b>(
 /// Returns whether all `count` texts are distinct. The hash uses a random key, so that a crafted
 /// payload cannot force collisions.
 fn differ<'t>(texts: impl Iterator<Item = &'t [u8]>, count: usize) -> bool {
+    // Comparing a few texts with each other is faster than hashing them.
+    if count <= COMPARED_MAX {
+        let texts: SmallVec<[&[u8]; COMPARED_MAX]> = texts.collect();
+        let mut rest = &texts[..];
+        while let [first, after @ ..] = rest {
+            if after.contains(first) {
+                return false;
+            }
+            rest = after;
+        }
+        return true;
+    }
     let random = RandomState::new();
     let mut seen = Draft::new([random.hash_one(0), random.hash_one(1)], count);
     seen.add(texts) == count as u64

@@ -21,4 +21,4 @@ mod torn_tests;
 mod warm;
 
 pub use parts::Gathered;
-pub use snapshot::Item;
+pub use snapshot::{Item, Snapshot};

@@ -1,10 +1,13 @@
 //! Decodes and stores the keys of a batch, or only decodes them.
 
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use smallvec::SmallVec;
 use undercroft_engine::rdb::{ExpiringHash, decode, decode_expiring_hash, decode_string};
 use undercroft_engine::strings::{Condition, STRING_MAX, SetOptions};
-use undercroft_engine::{Expiry, Limits, Ranges, Store, ValueType};
+use undercroft_engine::{Expiry, Key, Limits, Ranges, ShardSet, Store, ValueType};
 
 use super::batch::Batch;
 use super::results::{Counts, LoadError, LoadOptions};
@@ -12,24 +15,38 @@ use crate::rdb::{KeyEvent, ReadError, Usage, ValueKind, shown};
 
 /// The type byte of strings.
 const STRING: u8 = 0;
+/// The size in bytes from which a buffer is freed rather than reused.
+const BUFFER_KEPT: usize = 1 << 20;
+
+/// The maximum number of keys and of bytes that one transaction stores. A transaction costs about as
+/// much as a small key, but other processes wait while it holds its lock (W9).
+const GROUP_KEYS: usize = 32;
+const GROUP_BYTES: usize = 32 << 10;
 
 pub(super) struct Applier<'a> {
     store: Option<&'a Store>,
     drop_field_expiry: bool,
     /// Whether the store counts the uses of keys, rather than recording the time of the last use.
     counts_uses: bool,
-    /// Buffers that are reused: the items of a value, and those that have not expired.
-    items: Ranges,
+    /// Buffers for the items of collections, which are reused.
+    buffers: Vec<Ranges>,
     pub(super) counts: Counts,
 }
 
 /// The decoded value of a key.
-enum Value {
-    Stored(ValueType),
-    /// All fields of the hash have expired.
-    Expired,
-    /// The collection has no elements.
-    Empty,
+enum Value<'b> {
+    String(Cow<'b, [u8]>),
+    /// A collection, whose items are in the buffer at this index.
+    Collection(ValueType, usize),
+}
+
+/// A key that is ready to be stored.
+struct Ready<'b> {
+    event: KeyEvent<'b>,
+    key: Key<'b>,
+    value: Value<'b>,
+    /// The size of the value in bytes.
+    bytes: usize,
 }
 
 impl<'a> Applier<'a> {
@@ -38,7 +55,7 @@ impl<'a> Applier<'a> {
             store,
             drop_field_expiry: options.drop_field_expiry,
             counts_uses: store.is_some_and(|store| store.eviction().policy.is_lfu()),
-            items: Ranges::new(),
+            buffers: Vec::new(),
             counts: Counts::default(),
         }
     }
@@ -52,135 +69,214 @@ impl<'a> Applier<'a> {
                 now.map_or(0, |now| now.as_millis() as u64)
             }
         };
-        batch.iter().try_for_each(|event| self.key(&event, now))
+        let (mut ready, mut used) = (Vec::with_capacity(batch.len()), 0);
+        for event in batch.iter() {
+            let Some((value, bytes)) = self.decode(&event, now, &mut used)? else {
+                continue;
+            };
+            self.counts.keys += 1;
+            self.counts.bytes += (event.key.len() + bytes) as u64;
+            if let Some(store) = self.store {
+                ready.push(Ready {
+                    key: store.key(event.key),
+                    event,
+                    value,
+                    bytes,
+                });
+            }
+        }
+        let Some(store) = self.store else {
+            return Ok(());
+        };
+        // A transaction locks one shard and one database.
+        let place = |ready: &Ready<'_>| (ready.key.shard(), ready.event.database);
+        ready.sort_by_key(place);
+        let mut rest = &ready[..];
+        while let Some(first) = rest.first() {
+            let mut bytes = 0;
+            let fits = |next: &&Ready<'_>| {
+                bytes += next.bytes;
+                place(next) == place(first) && bytes <= GROUP_BYTES
+            };
+            let keys = rest.iter().take(GROUP_KEYS).take_while(fits).count();
+            let (group, after) = rest.split_at(keys.max(1));
+            self.store_group(store, group)?;
+            rest = after;
+        }
+        Ok(())
     }
 
-    fn key(&mut self, event: &KeyEvent<'_>, now: u64) -> Result<(), LoadError> {
+    /// Decodes a value. Returns the value and its size in bytes, or `None` if the key is left out,
+    /// which is counted. `used` is the number of buffers in use.
+    fn decode<'b>(
+        &mut self,
+        event: &KeyEvent<'b>,
+        now: u64,
+        used: &mut usize,
+    ) -> Result<Option<(Value<'b>, usize)>, LoadError> {
         let is_expired = event.expiry.is_some_and(|expiry| expiry <= now);
         if event.kind == ValueKind::Shared(STRING) {
             let value = decode_string(event.value, STRING_MAX as usize);
             let value = value.ok_or_else(|| malformed(event))?;
             if is_expired {
                 self.counts.expired += 1;
-                return Ok(());
+                return Ok(None);
             }
-            if let Some(store) = self.store {
-                let options = SetOptions {
-                    condition: Condition::Always,
-                    expiry: event.expiry.map_or(Expiry::Never, Expiry::At),
-                };
-                store
-                    .set_with(event.database, event.key, &value, options)
-                    .map_err(|error| LoadError::of_key(event.key, error))?;
-                self.note_usage(store, event);
-            }
-            self.count(event.key.len() + value.len());
-            return Ok(());
+            let bytes = value.len();
+            return Ok(Some((Value::String(value), bytes)));
         }
-        match (self.decode(event, now)?, is_expired) {
-            (Value::Empty, _) => self.counts.empty += 1,
-            (Value::Expired, _) | (_, true) => self.counts.expired += 1,
-            (Value::Stored(value_type), false) => {
-                if let Some(store) = self.store {
-                    self.put(store, event, value_type)?;
-                    self.note_usage(store, event);
-                }
-                self.count(event.key.len() + self.items.byte_length());
-            }
+        if *used == self.buffers.len() {
+            self.buffers.push(Ranges::new());
         }
-        Ok(())
+        let (value_type, had_elements) = self.decode_collection(event, now, *used)?;
+        let items = &mut self.buffers[*used];
+        if !had_elements {
+            self.counts.empty += 1;
+            return Ok(None);
+        }
+        if is_expired || items.is_empty() {
+            self.counts.expired += 1;
+            return Ok(None);
+        }
+        let bytes = items.byte_length();
+        // A validation needs the buffer no longer.
+        let index = *used;
+        *used += usize::from(self.store.is_some());
+        Ok(Some((Value::Collection(value_type, index), bytes)))
     }
 
-    fn count(&mut self, bytes: usize) {
-        self.counts.keys += 1;
-        self.counts.bytes += bytes as u64;
-    }
-
-    /// Decodes a collection into `items`.
-    fn decode(&mut self, event: &KeyEvent<'_>, now: u64) -> Result<Value, LoadError> {
-        let limit = STRING_MAX as usize;
+    /// Decodes a collection into a buffer. Returns its type, and whether it has elements, including
+    /// expired ones.
+    fn decode_collection(
+        &mut self,
+        event: &KeyEvent<'_>,
+        now: u64,
+        buffer: usize,
+    ) -> Result<(ValueType, bool), LoadError> {
+        let items = &mut self.buffers[buffer];
+        if items.capacity() > BUFFER_KEPT {
+            *items = Ranges::new();
+        }
         match event.kind {
             ValueKind::Shared(kind) => {
-                let value_type = decode(kind, event.value, limit, &mut self.items);
+                let value_type = decode(kind, event.value, STRING_MAX as usize, items);
                 let value_type = value_type.ok_or_else(|| malformed(event))?;
-                Ok(match self.items.is_empty() {
-                    true => Value::Empty,
-                    false => Value::Stored(value_type),
-                })
+                Ok((value_type, !items.is_empty()))
             }
-            ValueKind::ExpiringHash(encoding) => self.decode_expiring(event, encoding, now),
+            ValueKind::ExpiringHash(encoding) => {
+                let had_elements = self.decode_expiring(event, encoding, now, buffer)?;
+                Ok((ValueType::Hash, had_elements))
+            }
         }
     }
 
-    /// Decodes a hash whose fields can expire. Leaves out fields that have expired.
+    /// Decodes a hash whose fields can expire. Leaves out fields that have expired. Returns whether
+    /// the hash has fields.
     fn decode_expiring(
         &mut self,
         event: &KeyEvent<'_>,
         encoding: ExpiringHash,
         now: u64,
-    ) -> Result<Value, LoadError> {
+        buffer: usize,
+    ) -> Result<bool, LoadError> {
         let decoded = decode_expiring_hash(encoding, event.value, STRING_MAX as usize);
-        let (items, expiries) = decoded.ok_or_else(|| malformed(event))?;
+        let (all, expiries) = decoded.ok_or_else(|| malformed(event))?;
         let dropped = expiries.iter().flatten().count();
         if dropped > 0 && !self.drop_field_expiry {
             return Err(LoadError::Read(ReadError::refused(
                 event.at,
                 format!(
-                    "the hash {} has {dropped} fields that expire, which cannot be stored; \
-                     --drop-field-expiry stores such fields without their expiry",
-                    shown(event.key)
+                    "the hash {} has {}, which cannot be stored; --drop-field-expiry stores such \
+                     fields without their expiry",
+                    shown(event.key),
+                    match dropped {
+                        1 => "a field that expires".to_owned(),
+                        _ => format!("{dropped} fields that expire"),
+                    }
                 ),
             )));
         }
-        self.items.clear();
+        let items = &mut self.buffers[buffer];
+        items.clear();
         for (index, expiry) in expiries.iter().enumerate() {
             match expiry {
                 Some(expiry) if *expiry <= now => {}
                 _ => {
                     self.counts.dropped_expiries += u64::from(expiry.is_some());
-                    self.items.push(items.get(2 * index));
-                    self.items.push(items.get(2 * index + 1));
+                    items.push(all.get(2 * index));
+                    items.push(all.get(2 * index + 1));
                 }
             }
         }
-        Ok(match (items.is_empty(), self.items.is_empty()) {
-            (true, _) => Value::Empty,
-            (false, true) => Value::Expired,
-            (false, false) => Value::Stored(ValueType::Hash),
-        })
+        Ok(!all.is_empty())
     }
 
-    /// Stores the decoded items as a value.
-    fn put(
-        &self,
-        store: &Store,
-        event: &KeyEvent<'_>,
-        value_type: ValueType,
-    ) -> Result<(), LoadError> {
-        let put = || {
-            store.check_memory_for(self.items.byte_length())?;
-            let key = store.key(event.key);
-            let (database, expiry) = (event.database, event.expiry);
-            store.write(store.shards_of([&key]), |writer| {
-                let limits = &Limits::DEFAULT;
-                writer.put_items(database, &key, value_type, &self.items, expiry, limits)
-            })
+    /// Stores keys of one shard and one database in one transaction.
+    fn store_group(&self, store: &Store, group: &[Ready<'_>]) -> Result<(), LoadError> {
+        let [first, ..] = group else {
+            return Ok(());
         };
-        put().map_err(|error| LoadError::of_key(event.key, error))
+        let database = first.event.database;
+        let keys: SmallVec<[Key<'_>; GROUP_KEYS]> = group.iter().map(|ready| ready.key).collect();
+        // The position of the key that is being stored, for an error.
+        let current = AtomicUsize::new(0);
+        let failed = |error| {
+            let current = &group[current.load(Ordering::Relaxed)];
+            LoadError::of_key(current.event.key, error)
+        };
+        if let ([ready], Value::String(value)) = (group, &first.value) {
+            // A long string is copied into the store before its shard is locked.
+            let options = SetOptions {
+                condition: Condition::Always,
+                expiry: expiry_of(&ready.event),
+            };
+            let set = store.set_with(database, ready.event.key, value, options);
+            set.map_err(failed)?;
+        } else {
+            let bytes = group.iter().map(|ready| ready.bytes).sum();
+            store.check_memory_for(bytes).map_err(failed)?;
+            let written = store.write(ShardSet::one(first.key.shard()), |writer| {
+                for (position, ready) in group.iter().enumerate() {
+                    current.store(position, Ordering::Relaxed);
+                    store.warm_ahead(database, &keys, position);
+                    match &ready.value {
+                        Value::String(value) => {
+                            writer.set(database, &ready.key, value, expiry_of(&ready.event))?;
+                        }
+                        Value::Collection(value_type, index) => writer.put_items(
+                            database,
+                            &ready.key,
+                            *value_type,
+                            &self.buffers[*index],
+                            ready.event.expiry,
+                            &Limits::DEFAULT,
+                        )?,
+                    }
+                }
+                Ok(())
+            });
+            written.map_err(failed)?;
+        }
+        group.iter().for_each(|ready| self.note_usage(store, ready));
+        Ok(())
     }
 
-    /// Records when a key was last used, or how often, whichever the eviction policy uses.
-    fn note_usage(&self, store: &Store, event: &KeyEvent<'_>) {
-        match (event.usage, self.counts_uses) {
+    /// Records when a key was last used, or how often, whichever the eviction policy uses. As in
+    /// RESTORE, a key without a hint counts as just used.
+    fn note_usage(&self, store: &Store, ready: &Ready<'_>) {
+        match (ready.event.usage, self.counts_uses) {
+            (Some(Usage::Frequency(counter)), true) => store.set_frequency(&ready.key, counter),
+            (_, true) => {}
             (Some(Usage::IdleSeconds(seconds)), false) => {
-                store.set_idle_seconds(&store.key(event.key), seconds);
+                store.set_idle_seconds(&ready.key, seconds);
             }
-            (Some(Usage::Frequency(counter)), true) => {
-                store.set_frequency(&store.key(event.key), counter);
-            }
-            _ => {}
+            (_, false) => store.set_idle_seconds(&ready.key, 0),
         }
     }
+}
+
+fn expiry_of(event: &KeyEvent<'_>) -> Expiry {
+    event.expiry.map_or(Expiry::Never, Expiry::At)
 }
 
 fn malformed(event: &KeyEvent<'_>) -> LoadError {

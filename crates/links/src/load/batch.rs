@@ -50,6 +50,11 @@ impl Batch {
         self.bytes.len() >= BYTES_FULL || self.keys.len() >= KEYS_FULL
     }
 
+    /// Returns the number of keys.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Removes all keys.
     pub(super) fn clear(&mut self) {
         self.keys.clear();
