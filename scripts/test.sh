@@ -10,4 +10,5 @@ mkdir -p target/test
 scripts/setup/environment.sh scripts/setup/requirements-dev.txt scripts/setup/requirements-frameworks.txt
 scripts/setup/packages.sh test
 scripts/setup/packages.sh php
+scripts/setup/servers.sh
 exec .venv/bin/python scripts/run_tests.py "$@"

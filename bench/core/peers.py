@@ -169,6 +169,12 @@ def has(*commands: str) -> str | None:
     return f"not measured: {', '.join(missing)} is not installed" if missing else None
 
 
+def unpacked(name: str) -> Path:
+    """Return a server that scripts/setup/servers.sh unpacks, and unpack it if needed."""
+    subprocess.run([ROOT / "scripts/setup/servers.sh"], check=True)
+    return ROOT / "target" / "servers" / name
+
+
 def environment(name: str) -> Path:
     """Return the Python of an environment with ``requirements/NAME.txt``, creating it if needed.
 

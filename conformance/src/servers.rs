@@ -1,4 +1,4 @@
-//! Starts and stops servers: a real Redis, and `undercroft serve`.
+//! Starts and stops servers: real ones of Redis and Valkey, and `undercroft serve`.
 //!
 //! Each server has a temporary directory and its own port on the loopback interface. Dropping the
 //! server kills it through its process handle. If the thread that started the server ends without
@@ -29,8 +29,42 @@ const STORE: &str = "store";
 pub enum Kind {
     /// Debian's `redis-server`, or the program in `REDIS_SERVER`.
     Redis,
+    /// Redis 8.2, which `scripts/setup/servers.sh` unpacks, or the program in `REDIS_8_SERVER`.
+    Redis8,
+    /// Valkey 9.1, which `scripts/setup/servers.sh` unpacks, or the program in `VALKEY_SERVER`.
+    Valkey,
     /// `undercroft serve`; see [`undercroft_binary`].
     Undercroft,
+}
+
+impl Kind {
+    /// Returns the program of a real server. For a server that `scripts/setup/servers.sh` unpacks,
+    /// returns `None` if it is missing.
+    pub fn program(self) -> Option<PathBuf> {
+        let unpacked = |variable: &str, name: &str| {
+            let named = std::env::var_os(variable).map(PathBuf::from);
+            named.or_else(|| unpacked_file(name))
+        };
+        match self {
+            Kind::Redis => {
+                let named = std::env::var_os("REDIS_SERVER");
+                Some(named.unwrap_or_else(|| "redis-server".into()).into())
+            }
+            Kind::Redis8 => unpacked("REDIS_8_SERVER", "redis-server-8"),
+            Kind::Valkey => unpacked("VALKEY_SERVER", "valkey-server"),
+            Kind::Undercroft => undercroft_binary(),
+        }
+    }
+}
+
+/// Returns a file that `scripts/setup/servers.sh` has unpacked, if it exists.
+pub fn unpacked_file(name: &str) -> Option<PathBuf> {
+    let test_program = std::env::current_exe().ok()?;
+    let mut targets = test_program.ancestors().skip(1).take(4);
+    targets.find_map(|target| {
+        let path = target.join("servers").join(name);
+        path.exists().then_some(path)
+    })
 }
 
 /// Settings that both kinds support.
@@ -44,6 +78,10 @@ pub struct Settings {
     /// is not counted. Random scripts can build arbitrarily long strings, and Redis' `maxmemory`
     /// does not count the memory of a script.
     pub memory_max: Option<u64>,
+    /// Further arguments of the program.
+    pub arguments: Vec<String>,
+    /// The names and contents of files to create in the server's directory before it starts.
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 impl Default for Settings {
@@ -54,6 +92,8 @@ impl Default for Settings {
             password: None,
             // Several times the memory that the tests need.
             memory_max: Some(4 << 30),
+            arguments: Vec::new(),
+            files: Vec::new(),
         }
     }
 }
@@ -123,9 +163,18 @@ impl Server {
         raise_descriptor_limit();
         let directory = directory_for(kind)?;
         let mut process = match kind {
-            Kind::Redis => redis_process(directory.path(), port, settings),
+            Kind::Redis | Kind::Redis8 | Kind::Valkey => {
+                redis_process(kind, directory.path(), port, settings)?
+            }
             Kind::Undercroft => undercroft_process(directory.path(), port, settings)?,
         };
+        process.args(&settings.arguments);
+        for (name, content) in &settings.files {
+            let path = directory.path().join(name);
+            let folder = path.parent().context("a file in the directory")?;
+            fs::create_dir_all(folder)?;
+            fs::write(&path, content)?;
+        }
         let out = File::create(directory.path().join("log"))?;
         let child = process
             .stdin(Stdio::null())
@@ -210,6 +259,11 @@ impl Server {
         self.directory.path().join(STORE)
     }
 
+    /// Returns the server's directory, in which a Redis server writes its files.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// Returns the server's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -256,8 +310,9 @@ fn bound_memory(child: &Child, memory_max: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
-    let program = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
+fn redis_process(kind: Kind, directory: &Path, port: u16, settings: &Settings) -> Result<Process> {
+    let program = kind.program();
+    let program = program.context("the server is missing; type: scripts/setup/servers.sh")?;
     let mut process = mortal(program);
     process
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
@@ -274,7 +329,7 @@ fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
     if let Some(password) = &settings.password {
         process.args(["--requirepass", password]);
     }
-    process
+    Ok(process)
 }
 
 fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Result<Process> {

