@@ -399,10 +399,16 @@ others read and write, which needs as much free memory as the store has in use. 
 name only when it is complete: a failed or interrupted export leaves nothing. A FILE that is not a regular file, such \
 as a pipe, is written directly. docs/export-format.md describes the format; import reads it.
 
+--format rdb writes a file for Redis or Valkey: version 9 for Redis 5 and newer, 10 for Redis 7.0 and newer, 11 for \
+Redis 7.2, Valkey 7.2 and newer. It contains all keys, their expiry, and the function libraries. An RDB file cannot \
+contain feeds, channels and objects: they are counted, and the export fails unless --skip-own leaves them out.
+
 Examples:
   undercroft export backup.undercroft
   undercroft export cache backup.undercroft
   undercroft export cache - | ssh backup 'cat > cache.undercroft'
+  undercroft export cache dump.rdb --format rdb
+  undercroft export cache dump.rdb --format rdb --rdb-version 9 --skip-own
   undercroft export --unclean /var/lib/app/store saved.undercroft")]
 #[command(override_usage = "undercroft export [OPTIONS] [STORE] <FILE>")]
 pub(crate) struct Export {
@@ -411,9 +417,41 @@ pub(crate) struct Export {
     /// The file to write, '-' for standard output; an existing file is replaced; a word before it names the store
     #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
     words: Vec<PathBuf>,
+    /// Format of the file
+    #[arg(long, value_enum, default_value = "undercroft")]
+    pub(crate) format: ExportFormat,
+    /// Version of an RDB file
+    #[arg(long, value_enum, value_name = "VERSION", default_value = "10")]
+    pub(crate) rdb_version: RdbVersionArgument,
+    /// Leave feeds, channels and objects out of an RDB file
+    #[arg(long)]
+    pub(crate) skip_own: bool,
     /// Accept a store that was not synced before its machine stopped; its file is not changed
     #[arg(long)]
     pub(crate) unclean: bool,
+}
+
+/// The format of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Everything, for import
+    Undercroft,
+    /// For Redis and Valkey
+    Rdb,
+}
+
+/// The version of an RDB file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RdbVersionArgument {
+    /// Redis 5 and newer
+    #[value(name = "9")]
+    V9,
+    /// Redis 7.0 and newer
+    #[value(name = "10")]
+    V10,
+    /// Redis 7.2, Valkey 7.2 and newer
+    #[value(name = "11")]
+    V11,
 }
 
 impl Export {
@@ -429,25 +467,41 @@ impl Export {
     }
 }
 
-/// Fill a store from a file that export wrote
+/// Fill a store from a file of export, Redis or Valkey
 #[derive(Debug, Args)]
 #[command(after_help = "\
+FILE is a file that export wrote, or an RDB file (dump.rdb) of Redis 2.6 to 8.2 or Valkey; its first bytes tell which.
+
 Verifies the whole file first: a damaged file is refused with the place of the damage, and nothing is changed. A \
-missing store is created and gets its name only when all keys are in it. Keys that have expired since the export are \
-left out.
+missing store is created and gets its name only when all keys are in it. Keys that have expired since the file was \
+written are left out.
+
+Function libraries of an RDB file are loaded, and its hints about the use of keys (LRU, LFU) are kept. Data of modules \
+is refused, naming the module. Fields of hashes that expire (Redis 7.4, Valkey 9) are refused unless \
+--drop-field-expiry is given.
 
 Examples:
   undercroft import backup.undercroft
   undercroft import backup.undercroft copy --maxmemory 8gb
-  undercroft import backup.undercroft --replace")]
+  undercroft import backup.undercroft --replace
+  undercroft import /var/lib/redis/dump.rdb cache --maxmemory 8gb
+  ssh host cat dump.rdb | undercroft import - cache")]
 pub(crate) struct Import {
-    /// The file to read
+    /// The file to read, '-' for standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) store: StoreArgument,
-    /// Remove all keys of the store first; without it, a store that has keys is refused
+    /// Remove all keys of the store first; without it, a store that has keys is refused. Function libraries of the
+    /// file replace those of the same name
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Change an existing store while the file of Redis or Valkey is read, without validating it first; a pipe can
+    /// then fill it
+    #[arg(long)]
+    pub(crate) streaming: bool,
+    /// Store fields of hashes that expire without their expiry; fields that have expired are left out
+    #[arg(long)]
+    pub(crate) drop_field_expiry: bool,
     /// Address space of a new store [default: 64gb, or the file system's size]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) capacity: Option<u64>,

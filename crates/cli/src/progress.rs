@@ -1,5 +1,5 @@
 //! Shows the progress of a long command: a progress bar on a terminal, or a line every few seconds
-//! otherwise. Short commands show nothing.
+//! otherwise, with the rate and the time left. Short commands show nothing.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::out::tell;
+use crate::size::human;
 
 /// The time that a task runs before its progress is shown.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -31,12 +32,19 @@ impl Progress {
         Progress {
             doing,
             total,
-            template: "{msg} [{bar:40}] {bytes}/{total_bytes}{left}",
+            template: "{msg} [{bar:40}] {bytes}/{total_bytes}{rate}{left}",
             start: Instant::now(),
             next_line: BETWEEN_LINES,
             terminal: std::io::stderr().is_terminal(),
             bar: None,
         }
+    }
+
+    /// Begins a task that reads a number of bytes which is unknown.
+    pub(crate) fn of_unknown_length(doing: &'static str) -> Progress {
+        let mut progress = Progress::new(doing, 0);
+        progress.template = "{msg} {spinner} {bytes}{rate}";
+        progress
     }
 
     /// Begins a task that processes about `total` keys.
@@ -59,9 +67,20 @@ impl Progress {
             bar.set_position(done);
         } else if elapsed >= self.next_line {
             self.next_line = elapsed + BETWEEN_LINES;
+            let doing = self.doing;
+            // Only the templates of tasks that count bytes show a rate.
+            let rate = match self.template.contains("{rate}") {
+                true => format!(", {}/s", human(rate(elapsed, done))),
+                false => String::new(),
+            };
             match (done * 100).checked_div(self.total) {
-                Some(percent) => tell(format_args!("{}: {percent} %\n", self.doing)),
-                None => tell(format_args!("{}: {} s\n", self.doing, elapsed.as_secs())),
+                Some(percent) => {
+                    let left = time_left(elapsed, done, self.total);
+                    let left =
+                        left.map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
+                    tell(format_args!("{doing}: {percent} %{rate}{left}\n"));
+                }
+                None => tell(format_args!("{doing}: {} s{rate}\n", elapsed.as_secs())),
             }
         }
     }
@@ -93,10 +112,23 @@ fn bar(doing: &'static str, total: u64, template: &str, start: Instant) -> Progr
         // Ignore errors in drawing the progress bar.
         let _ = left.map(|left| write!(out, ", {} left", HumanDuration(left)));
     };
+    let rate = move |state: &ProgressState, out: &mut dyn Write| {
+        let _ = write!(out, ", {}/s", human(rate(start.elapsed(), state.pos())));
+    };
     match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style.with_key("left", left).progress_chars("=> ")),
+        Ok(style) => bar.with_style(
+            style
+                .with_key("left", left)
+                .with_key("rate", rate)
+                .progress_chars("=> "),
+        ),
         Err(_) => bar,
     }
+}
+
+/// Returns the mean number of bytes per second so far.
+fn rate(elapsed: Duration, done: u64) -> u64 {
+    (done as f64 / elapsed.as_secs_f64().max(0.001)) as u64
 }
 
 /// Returns the estimated time left at the mean rate so far, or `None` if nothing has been

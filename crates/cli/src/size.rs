@@ -55,6 +55,9 @@ pub(crate) fn counted(number: u64, name: &str) -> String {
     let plural = match number {
         1 => "",
         _ if name.ends_with("ss") => "es",
+        _ if name.ends_with("ry") => {
+            return format!("{} {}ies", grouped(number), &name[..name.len() - 1]);
+        }
         _ => "s",
     };
     format!("{} {name}{plural}", grouped(number))
@@ -95,6 +98,10 @@ mod tests {
         assert_eq!(
             (counted(1, "key"), counted(2, "process")),
             ("1 key".into(), "2 processes".into())
+        );
+        assert_eq!(
+            (counted(2, "key"), counted(2, "library")),
+            ("2 keys".into(), "2 libraries".into())
         );
     }
 }

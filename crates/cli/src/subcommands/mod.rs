@@ -1,8 +1,9 @@
 //! Implements the subcommands. Only `lib.rs` calls this module.
 //!
 //! - `durability`: implements the subcommands `durability` and `checkpoint`.
-//! - `check`, `exec`, `export`, `import`, `recover`, `serve`, `stat`, `sync`: implement the
+//! - `check`, `exec`, `recover`, `serve`, `stat`, `sync`: implement the
 //!   subcommand of the same name.
+//! - `export`, `import`: implement the subcommand of the same name, for each kind of file.
 //! - `journal`: implements the subcommand `journal`, except for `journal dump`.
 //! - `journal_dump`: implements `journal dump`.
 //! - `moment`: parses and formats times.

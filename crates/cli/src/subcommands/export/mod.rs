@@ -1,15 +1,23 @@
 //! Implements `undercroft export`.
+//!
+//! - `place`: the destination as the user names it.
+//! - `rdb`: writes an RDB file.
+
+mod place;
+mod rdb;
 
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use undercroft_engine::{DATABASES, Store};
+use undercroft_links::save::SaveOptions;
+
+use self::place::Place;
 
 use crate::archive::{Counts, Writer};
-use crate::arguments::Export;
+use crate::arguments::{Export, ExportFormat};
 use crate::destination::Destination;
-use crate::failure::{Failure, Outcome, SUCCESS, at};
+use crate::failure::{Failure, Outcome, SUCCESS};
 use crate::interrupt::Interrupt;
 use crate::out::{say, tell};
 use crate::progress::Progress;
@@ -18,6 +26,11 @@ use crate::store::{self, Access};
 
 pub(crate) fn run(arguments: &Export) -> Outcome {
     let (name, file) = arguments.names();
+    if arguments.format == ExportFormat::Undercroft && arguments.skip_own {
+        return Err(Failure::usage(
+            "--skip-own is for --format rdb; the format of Undercroft contains everything",
+        ));
+    }
     let access = match arguments.unclean {
         true => Access::Unclean,
         false => Access::Write,
@@ -34,51 +47,45 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
         )));
     }
     let is_stream = destination.is_stream();
-    let (counts, length) = write(&store, destination, &place, &interrupt)?;
-    let done = format!(
-        "exported {} ({} of keys and values) to {}, {}",
-        counted(counts.keys(), "key"),
-        human(counts.bytes),
-        place.0,
-        human(length)
-    );
+    let done = match arguments.format {
+        ExportFormat::Undercroft => {
+            let (counts, length) = write(&store, destination, &place, &interrupt)?;
+            format!(
+                "exported {} ({} of keys and values) to {}, {}",
+                counted(counts.keys(), "key"),
+                human(counts.bytes),
+                place.0,
+                human(length)
+            )
+        }
+        ExportFormat::Rdb => {
+            let options = SaveOptions {
+                skip_own: arguments.skip_own,
+                ..SaveOptions::new(arguments.rdb_version.into())
+            };
+            let saved = rdb::write(&store, destination, &place, &options, &interrupt)?;
+            let libraries = match saved.libraries {
+                0 => String::new(),
+                libraries => format!(" and {}", counted(libraries, "function library")),
+            };
+            let left_out = match saved.left_out.is_empty() {
+                true => String::new(),
+                false => format!("; left out {}", saved.left_out),
+            };
+            format!(
+                "exported {}{libraries} to {}, {}{left_out}",
+                counted(saved.keys, "key"),
+                place.0,
+                human(saved.length)
+            )
+        }
+    };
     // The stream may be standard output, so print the message on standard error.
     match is_stream {
         true => tell(format_args!("{done}\n")),
         false => say!("{done}"),
     }
     Ok(SUCCESS)
-}
-
-/// The destination: its name as specified by the user, and its path.
-struct Place<'a>(String, Option<&'a Path>);
-
-impl Place<'_> {
-    fn of(file: &Path) -> Place<'_> {
-        match file == "-" {
-            true => Place("standard output".to_owned(), None),
-            false => Place(file.display().to_string(), Some(file)),
-        }
-    }
-
-    fn open(&self) -> io::Result<Destination> {
-        match self.1 {
-            None => Destination::standard_output(),
-            Some(path) => Destination::open(path),
-        }
-    }
-
-    fn failure(&self) -> impl FnOnce(io::Error) -> Failure {
-        at(format!("writing {}", self.0))
-    }
-
-    /// Creates the failure of an export that was interrupted by a signal.
-    fn interrupted(&self, is_stream: bool) -> Failure {
-        match is_stream {
-            true => Failure::interrupted(format_args!("{} received a part of the export", self.0)),
-            false => Failure::interrupted(format_args!("{} was not written", self.0)),
-        }
-    }
 }
 
 /// Writes all keys to the destination, and publishes the file.

@@ -1,0 +1,15 @@
+//! Tests the exchange of data with real servers of Redis and Valkey, by files.
+//!
+//! - `compare`: compares all data of two servers.
+//! - `damage`: damaged and hostile files.
+//! - `data`: data of every type and encoding.
+//! - `export`: writes RDB files that real servers read.
+//! - `import`: imports RDB files that real servers wrote.
+//! - `support`: runs the command and the servers.
+
+mod compare;
+mod damage;
+mod data;
+mod export;
+mod import;
+mod support;
