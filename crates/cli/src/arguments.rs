@@ -470,14 +470,16 @@ impl Export {
 /// Fill a store from a file of export, Redis or Valkey
 #[derive(Debug, Args)]
 #[command(after_help = "\
-FILE is a file that export wrote, or an RDB file (dump.rdb) of Redis 2.6 to 8.2 or Valkey; its first bytes tell which.
+FILE is a file that export wrote, an RDB file (dump.rdb) of Redis 2.6 to 8.2 or Valkey, or an append-only file; its \
+first bytes tell which. A folder of append-only files (appendonlydir) is read as its manifest says.
 
 Verifies the whole file first: a damaged file is refused with the place of the damage, and nothing is changed. A \
 missing store is created and gets its name only when all keys are in it. Keys that have expired since the file was \
 written are left out.
 
 Function libraries of an RDB file are loaded, and its hints about the use of keys (LRU, LFU) are kept. Data of modules \
-is refused, naming the module. Fields of hashes that expire (Redis 7.4, Valkey 9) are refused unless \
+is refused, naming the module. The commands of append-only files run in order; a tail that a crash truncated is left \
+out, with a warning that gives its offset. Fields of hashes that expire (Redis 7.4, Valkey 9) are refused unless \
 --drop-field-expiry is given.
 
 Examples:
@@ -485,9 +487,10 @@ Examples:
   undercroft import backup.undercroft copy --maxmemory 8gb
   undercroft import backup.undercroft --replace
   undercroft import /var/lib/redis/dump.rdb cache --maxmemory 8gb
-  ssh host cat dump.rdb | undercroft import - cache")]
+  ssh host cat dump.rdb | undercroft import - cache
+  undercroft import /var/lib/redis/appendonlydir cache")]
 pub(crate) struct Import {
-    /// The file to read, '-' for standard input
+    /// The file or folder to read, '-' for standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) store: StoreArgument,

@@ -1,9 +1,11 @@
 //! The files of Redis and Valkey, which move data between those servers and a store.
 //!
+//! - `aof`: reads append-only files.
 //! - `load`: loads the keys of RDB files into a store.
 //! - `rdb`: reads and writes RDB files, the snapshots of Redis and Valkey.
 //! - `save`: writes a store as an RDB file.
 
+pub mod aof;
 pub mod load;
 pub mod rdb;
 pub mod save;

@@ -1,5 +1,6 @@
 //! Tests the exchange of data with real servers of Redis and Valkey, by files.
 //!
+//! - `aof`: imports append-only files that real servers wrote.
 //! - `compare`: compares all data of two servers.
 //! - `damage`: damaged and hostile files.
 //! - `data`: data of every type and encoding.
@@ -7,6 +8,7 @@
 //! - `import`: imports RDB files that real servers wrote.
 //! - `support`: runs the command and the servers.
 
+mod aof;
 mod compare;
 mod damage;
 mod data;

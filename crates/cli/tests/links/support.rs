@@ -93,7 +93,17 @@ pub(crate) fn start_with(
         files,
         ..Settings::default()
     };
-    Some(Server::start(kind, settings).expect("the server starts"))
+    let server = Server::start(kind, settings).expect("the server starts");
+    // A server that loads its files answers, but refuses commands on keys.
+    let mut client = connect(&server);
+    while client
+        .call(["DBSIZE"])
+        .expect("the server answers")
+        .is_error()
+    {
+        std::thread::yield_now();
+    }
+    Some(server)
 }
 
 pub(crate) fn connect(server: &Server) -> Client {

@@ -83,6 +83,8 @@ pub enum LoadError {
         /// The error of the store.
         error: Error,
     },
+    /// A function library cannot be loaded.
+    Library(String),
     /// The caller's `watch` ended the work.
     Stopped,
 }
@@ -92,6 +94,7 @@ impl fmt::Display for LoadError {
         match self {
             LoadError::Read(error) => error.fmt(formatter),
             LoadError::Store { key, error } => write!(formatter, "storing the key {key}: {error}"),
+            LoadError::Library(text) => formatter.write_str(text),
             LoadError::Stopped => formatter.write_str("interrupted"),
         }
     }

@@ -6,12 +6,11 @@
 
 use std::time::Instant;
 
-use undercroft_commands::reply::Tree;
 use undercroft_engine::Store;
-use undercroft_engine::rdb::dump_libraries;
 use undercroft_links::load::{Counts, LoadError, LoadOptions, Loaded, load};
 use undercroft_links::rdb::{ReadError, Reader};
 
+use super::libraries::load_libraries;
 use super::source::Source;
 use super::target::{self, Target};
 use crate::arguments::Import;
@@ -56,7 +55,7 @@ pub(super) fn run(mut source: Source, arguments: &Import, interrupt: &Interrupt)
     )?;
     if let Some(validated) = &validated {
         // A library that conflicts with another one is found before any key changes.
-        load_libraries(&target, &validated.libraries, arguments.replace)
+        load_libraries(&target.open, &validated.libraries, arguments.replace)
             .map_err(|failure| Failure::new(format_args!("{failure}; nothing was changed")))?;
     }
     target.empty()?;
@@ -65,7 +64,7 @@ pub(super) fn run(mut source: Source, arguments: &Import, interrupt: &Interrupt)
         .pass("importing", &mut source, Some(target.store()))
         .map_err(|error| import.failure(error, &target.state(keys)))?;
     if validated.is_none() {
-        load_libraries(&target, &loaded.libraries, arguments.replace)
+        load_libraries(&target.open, &loaded.libraries, arguments.replace)
             .map_err(|failure| Failure::new(format_args!("{failure}; {}", target.state(keys))))?;
     }
     let place = target.finish()?;
@@ -137,22 +136,6 @@ enum Ended {
 impl From<LoadError> for Ended {
     fn from(error: LoadError) -> Ended {
         Ended::Load(error)
-    }
-}
-
-/// Loads all function libraries or none. `replaces` allows them to replace libraries of the store.
-fn load_libraries(target: &Target, texts: &[Vec<u8>], replaces: bool) -> Result<(), Failure> {
-    if texts.is_empty() {
-        return Ok(());
-    }
-    let payload = dump_libraries(texts.iter().map(Vec::as_slice));
-    let policy: &[u8] = if replaces { b"REPLACE" } else { b"APPEND" };
-    let reply = target.call(&[b"FUNCTION", b"RESTORE", &payload, policy])?;
-    match reply {
-        Tree::Error(error) => Err(Failure::new(format_args!(
-            "loading the function libraries of the file: {error}"
-        ))),
-        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Chain, Cursor, ErrorKind, Read, Seek};
 use std::path::Path;
 
-use undercroft_links::rdb::HEADER;
+use undercroft_links::rdb::{Event, HEADER, Reader};
 
 use crate::archive::MAGIC;
 use crate::failure::{Failure, at};
@@ -16,6 +16,8 @@ pub(super) enum Kind {
     Archive,
     /// A snapshot of Redis or Valkey.
     Rdb,
+    /// Commands of Redis or Valkey.
+    Commands,
 }
 
 /// The file to import.
@@ -55,6 +57,8 @@ impl Source {
             Kind::Archive
         } else if start.starts_with(b"REDIS") || start.starts_with(b"VALKEY") {
             Kind::Rdb
+        } else if start.starts_with(b"*") || start.starts_with(b"#") {
+            Kind::Commands
         } else {
             let found = match start.is_empty() {
                 true => ", found the end of the file",
@@ -62,7 +66,8 @@ impl Source {
             };
             return Err(Failure::new(format_args!(
                 "{name}: damaged at byte 0: expected the magic bytes UNDEREXP of an export, or \
-                 REDIS or VALKEY of an RDB file{found}; nothing was changed"
+                 REDIS or VALKEY of an RDB file, or '*' of an append-only file{found}; \
+                 nothing was changed"
             )));
         };
         let length = status.is_file().then_some(status.len());
@@ -73,6 +78,24 @@ impl Source {
             file,
             start,
         })
+    }
+
+    /// Returns whether the file is a regular one with commands, possibly after an RDB file that says
+    /// so, as Redis 4 to 6 wrote them.
+    pub(super) fn has_commands(&mut self) -> Result<bool, Failure> {
+        if self.length.is_none() || self.kind != Kind::Rdb {
+            return Ok(self.length.is_some() && self.kind == Kind::Commands);
+        }
+        // The import itself reports an error in this part of the file.
+        let Ok(mut reader) = Reader::new(self.content()?) else {
+            return Ok(false);
+        };
+        while let Ok(Some(Event::Aux { name, value })) = reader.next_event() {
+            if name == b"aof-preamble" {
+                return Ok(value == b"1");
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the content from the first byte. Only a regular file can be read more than once.

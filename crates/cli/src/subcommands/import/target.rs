@@ -1,7 +1,6 @@
 //! The store that an import fills: an existing store, or a new one that gets its name when the
 //! import is complete.
 
-use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_embedded::OpenStore;
 use undercroft_engine::{DATABASES, Options, Store};
 
@@ -93,17 +92,6 @@ impl Target {
             keys += self.store().count_keys(database)?;
         }
         Ok(keys)
-    }
-
-    /// Runs a command and returns its reply.
-    pub(super) fn call(&self, words: &[&[u8]]) -> Result<Tree, Failure> {
-        let (mut session, mut recorder) = (self.open.session(), Recorder::new());
-        self.open
-            .execute(&mut session, words, &mut recorder)
-            .map_err(Failure::new)?;
-        let replies = recorder.finish().unwrap_or_default();
-        let reply = replies.into_iter().next_back();
-        reply.ok_or_else(|| Failure::new("the command sent no reply"))
     }
 
     /// Describes the state of the store after an import that failed while it changed the store.
