@@ -116,9 +116,13 @@ fn ask(
         }
         match compare(question, a, b, rules) {
             Verdict::Same => {}
-            _ => {
+            verdict => {
+                let why = match verdict {
+                    Verdict::Different(why) if !why.is_empty() => format!("\n  {why}"),
+                    _ => String::new(),
+                };
                 return Ok(Answers::Differ(format!(
-                    "data in database {database}: {question}\n  judge:   {a}\n  subject: {b}"
+                    "data in database {database}: {question}\n  judge:   {a}\n  subject: {b}{why}"
                 )));
             }
         }

@@ -4,7 +4,6 @@
 //! - `main`: contains the binary.
 //! - `arguments`: defines the command line: its options, subcommands and help texts.
 //! - `subcommands`: implements the subcommands.
-//! - `journal_arguments`: defines the options of the subcommands for journals.
 //! - `archive`: reads and writes the export format.
 //! - `destination`: writes an export to a file that appears when it is complete, or to a stream.
 //! - `failure`: describes a command's failure: one line of text for people, and an exit status for
@@ -19,7 +18,6 @@
 //! - `settings`: collects the settings of `serve` from a file, the environment and the command
 //!   line.
 //! - `size`: parses and formats sizes in bytes.
-//! - `store_arguments`: defines how the command line names a store.
 //! - `store`: finds, opens and creates stores.
 //! - `watched`: shows the progress of a recovery, and ends it when a signal arrives.
 //! - `unfinished`: fills a store before publishing it under its name.
@@ -32,7 +30,6 @@ mod arguments;
 mod destination;
 mod failure;
 mod interrupt;
-mod journal_arguments;
 mod keys;
 mod out;
 mod processes;
@@ -41,7 +38,6 @@ mod redis_conf;
 mod settings;
 mod size;
 mod store;
-mod store_arguments;
 mod subcommands;
 mod unfinished;
 mod watched;
@@ -83,6 +79,7 @@ pub fn run(words: &[OsString]) -> u8 {
         Subcommand::Exec(arguments) => subcommands::exec::run(&arguments, words),
         Subcommand::Stat(arguments) => subcommands::stat::run(&arguments),
         Subcommand::Check(arguments) => subcommands::check::run(&arguments),
+        Subcommand::Follow(arguments) => subcommands::follow::run(&arguments),
         Subcommand::Recover(arguments) => subcommands::recover::run(&arguments),
         Subcommand::Sync(arguments) => subcommands::sync::run(&arguments),
         Subcommand::Checkpoint(arguments) => subcommands::durability::checkpoint(&arguments),

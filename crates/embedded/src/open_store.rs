@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use undercroft_commands::context::{Connections, Inbox, Process};
+use undercroft_commands::context::{Connections, Host, Inbox, Process};
 use undercroft_commands::reply::Reply;
 use undercroft_commands::session::Session;
 use undercroft_commands::{Blocked, Context, execute};
@@ -76,6 +76,11 @@ impl OpenStore {
     pub fn session(&self) -> Session {
         let now = self.process().now_microseconds() / 1000;
         Session::new(1, self.embedding.initial_user(), now)
+    }
+
+    /// Returns the process's interface for commands.
+    pub fn host(&self) -> Host<'_> {
+        self.embedding.host()
     }
 
     /// Returns a context in which one or several commands of a client run.

@@ -59,7 +59,9 @@ pub use handle::store::Store;
 pub use random::{Random, chance};
 pub use store::journal_keys::{ChangedKeys, read_journal_keys};
 pub use store::name::{StoreName, journal_folder, list_stores};
-pub use store::replication::{AppliedPosition, REPLICATION_ID, Source, loading_database};
+pub use store::replication::{
+    AppliedPosition, LinkStatus, REPLICATION_ID, Source, SourceLink, loading_database,
+};
 pub use store::terms::Terms;
 pub use store::upkeep::{Pace, Upkept};
 pub use structures::entry::Entry;
@@ -77,11 +79,11 @@ pub use types::value_type::{Encoding, ValueType};
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    Cut, Durability, ForkGuard, ForkMutex, HeldLock, Holder, JournalBackup, JournalFile,
-    JournalFileKind, JournalRecord, JournalRecordKind, JournalState, JournalVerdict, LockName,
-    Member, Offset, Options, PatienceLimited, Pinned, PinnedBlock, Recovery, RecoveryProgress,
-    RecoveryStage, RecoveryWatch, Removing, Report, Scratch, ShardSet, Staged, Statistics,
-    SuspendedBlock, ThreadCached, Until, User, View, WaitHook, back_up_journal,
+    Cut, Durability, FollowingLock, ForkGuard, ForkMutex, HeldLock, Holder, JournalBackup,
+    JournalFile, JournalFileKind, JournalRecord, JournalRecordKind, JournalState, JournalVerdict,
+    LockName, Member, Offset, Options, PatienceLimited, Pinned, PinnedBlock, Recovery,
+    RecoveryProgress, RecoveryStage, RecoveryWatch, Removing, Report, Scratch, ShardSet, Staged,
+    Statistics, SuspendedBlock, ThreadCached, Until, User, View, WaitHook, back_up_journal,
     coarse_milliseconds, defer_signals, is_patience_limited, journal_files, limit_patience,
     limit_patience_without_sync, read_journal, remove_journal, remove_sockets, removing,
     thread_time, unlimited_patience, verify_journal,

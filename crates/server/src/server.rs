@@ -116,7 +116,7 @@ impl Server {
             ));
         }
         Ok(Server {
-            shared: Arc::new(shared),
+            shared: shared.share(),
             listeners,
             polls,
         })
@@ -196,9 +196,10 @@ impl Server {
             });
             threads.push(spawned.map_err(|error| Error::new("starting a thread", error))?);
         }
-        let guard = StopOnEnd(shared);
+        let guard = StopOnEnd(shared.clone());
         let mut result = first.run();
         drop(guard);
+        shared.following.end();
         for thread in threads {
             match thread.join() {
                 Ok(ended) => result = result.and(ended),

@@ -8,9 +8,9 @@ use undercroft_engine::{
     Error, JournalFile, JournalFileKind, back_up_journal, journal_files, verify_journal,
 };
 
+use crate::arguments::journal::{Journal, JournalAction, JournalBackup, JournalOf};
 use crate::failure::{FAILURE, Failure, Outcome, SUCCESS};
 use crate::interrupt::Interrupt;
-use crate::journal_arguments::{Journal, JournalAction, JournalBackup, JournalOf};
 use crate::out::say;
 use crate::size::{counted, human};
 use crate::subcommands::{journal_dump, moment};

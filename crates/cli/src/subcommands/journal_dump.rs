@@ -10,12 +10,12 @@ use undercroft_engine::{
     read_journal_keys,
 };
 
+use crate::arguments::journal::JournalDump;
+use crate::arguments::store::DEFAULT_STORE;
 use crate::failure::{Failure, Outcome, SUCCESS};
 use crate::interrupt::Interrupt;
-use crate::journal_arguments::JournalDump;
 use crate::out::say;
 use crate::size::counted;
-use crate::store_arguments::DEFAULT_STORE;
 use crate::subcommands::moment;
 use crate::subcommands::point_in_time::parse_until;
 use crate::{store, watched};

@@ -1,7 +1,7 @@
 //! Implements the subcommands. Only `lib.rs` calls this module.
 //!
 //! - `durability`: implements the subcommands `durability` and `checkpoint`.
-//! - `check`, `exec`, `recover`, `serve`, `stat`, `sync`: implement the
+//! - `check`, `exec`, `follow`, `recover`, `serve`, `stat`, `sync`: implement the
 //!   subcommand of the same name.
 //! - `export`, `import`: implement the subcommand of the same name, for each kind of file.
 //! - `journal`: implements the subcommand `journal`, except for `journal dump`.
@@ -15,6 +15,7 @@ pub(crate) mod check;
 pub(crate) mod durability;
 pub(crate) mod exec;
 pub(crate) mod export;
+pub(crate) mod follow;
 pub(crate) mod import;
 pub(crate) mod journal;
 mod journal_dump;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use undercroft_engine::{Store, Until, journal_folder};
 
+use crate::arguments::journal::Recover;
 use crate::failure::{Failure, Outcome, SUCCESS, at};
 use crate::interrupt::Interrupt;
-use crate::journal_arguments::Recover;
 use crate::out::say;
 use crate::subcommands::moment;
 use crate::{store, watched};

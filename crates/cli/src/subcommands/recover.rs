@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use undercroft_engine::{Error, Holder, Pace, Store};
 
+use crate::arguments::journal::Recover;
 use crate::failure::{Outcome, SUCCESS};
-use crate::journal_arguments::Recover;
 use crate::out::say;
 use crate::size::counted;
 use crate::store::{self, Access};

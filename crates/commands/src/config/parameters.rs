@@ -223,6 +223,8 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("tcp-keepalive", Integer(300, 0, INT)),
     Parameter::fixed("tcp-backlog", Integer(511, 0, INT)),
     Parameter::new("maxclients", Integer(10_000, 1, u32::MAX as i64)),
+    Parameter::new("masterauth", Text("")).secret(),
+    Parameter::new("masteruser", Text("")),
     Parameter::new("requirepass", Text("")).secret(),
     Parameter::new("protected-mode", Boolean(true)),
     Parameter::new("bind", Checked("127.0.0.1 -::1", addresses)),

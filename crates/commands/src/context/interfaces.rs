@@ -233,6 +233,20 @@ pub trait Control: Send + Sync {
         None
     }
 
+    /// Begins to follow a source, given as a host and a port, or ends this. Returns false if the
+    /// process already follows that source.
+    ///
+    /// # Errors
+    /// Returns the complete error reply, including its code, if the process cannot follow a source.
+    fn follow(&self, source: Option<(&str, u16)>) -> Result<bool, String> {
+        let _ = source;
+        Err(
+            "ERR REPLICAOF needs a server: the store is embedded in this process; use 'undercroft \
+             follow'"
+                .to_owned(),
+        )
+    }
+
     /// Puts the calling thread to sleep for the given time, or until the process is asked to exit.
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);

@@ -152,6 +152,7 @@ impl<'a> Context<'a> {
     pub(crate) fn discard(&mut self) {
         self.session.transaction.queue = None;
         self.session.transaction.watches.clear();
+        self.session.transaction.applied = None;
         self.choose_way();
     }
 

@@ -17,6 +17,7 @@ pub mod wait;
 
 use std::sync::Arc;
 
+use undercroft_engine::AppliedPosition;
 use undercroft_engine::messages::Topic;
 
 use crate::arguments::{CommandError, is_keyword};
@@ -179,6 +180,12 @@ impl Session {
     /// no waiting command and no subscriptions.
     pub fn holds_nothing(&self) -> bool {
         self.transaction.is_empty() && self.waiting.is_none() && self.subscriptions.is_empty()
+    }
+
+    /// Makes the next EXEC record a place in the stream of a replica's source, in the transaction
+    /// itself. The queued commands must be those before the place.
+    pub fn set_applied(&mut self, position: AppliedPosition) {
+        self.transaction.applied = Some(position);
     }
 
     /// Returns whether the connection is watching keys.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use undercroft_engine::AppliedPosition;
 use undercroft_engine::Ranges;
 use undercroft_engine::changes::Watch;
 use undercroft_engine::feeds::FoundItems;
@@ -199,6 +200,8 @@ pub(crate) struct TransactionState {
     pub(crate) queue: Option<Arc<CommandQueue>>,
     /// The keys named by WATCH, with their state at that time.
     pub(crate) watches: Vec<Watch>,
+    /// The place in the stream of a replica's source after the queued commands, which EXEC records.
+    pub(crate) applied: Option<AppliedPosition>,
 }
 
 impl TransactionState {

@@ -253,7 +253,6 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("ignore-warnings", "there are none to ignore"),
     ("io-threads", "threads are counted by --threads"),
     ("jemalloc-bg-thread", "there is no jemalloc"),
-    ("master", "there is no replication"),
     ("maxmemory-clients", "clients are not evicted"),
     ("no-appendfsync-on-rewrite", "checkpoints delay no sync"),
     ("oom-score-adj", "it is the service manager's"),

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
-use undercroft_memory::Setting;
+use undercroft_memory::{FollowingLock, Setting};
 
 use crate::error::Error;
 use crate::handle::store::Store;
@@ -40,6 +40,15 @@ impl Store {
     #[inline(always)]
     pub fn applies_source(&self) -> bool {
         self.applies_source.load(Ordering::Relaxed)
+    }
+
+    /// Takes the lock of the process that follows the source, without waiting. Returns `None` if
+    /// another process has it. The lock ends with the process.
+    ///
+    /// # Errors
+    /// Fails if the store's file cannot be opened.
+    pub fn lock_following(&self) -> Result<Option<FollowingLock>, Error> {
+        Ok(self.segment.lock_following()?)
     }
 
     /// Returns whether changes to keys through this handle are refused, because the store is a

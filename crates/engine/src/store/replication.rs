@@ -14,6 +14,7 @@
 use undercroft_memory::ShardSet;
 
 use crate::error::Error;
+use crate::handle::reader::Reader;
 use crate::handle::store::Store;
 use crate::store::flush::empty;
 use crate::structures::roots::{APPLIED, DATABASES, LOADING, Root, SOURCE, loading};
@@ -27,6 +28,9 @@ const _: () = assert!(DATABASES == 1 << DATABASE_BITS);
 
 /// The key of the replication id in its dictionary.
 const ID: &[u8] = b"id";
+
+/// The key of the [`SourceLink`] in the same dictionary.
+const LINK: &[u8] = b"link";
 
 /// The number of bytes in a replication id.
 pub const REPLICATION_ID: usize = 40;
@@ -50,6 +54,92 @@ impl AppliedPosition {
             offset: word >> DATABASE_BITS,
             database: (word & (DATABASES as u64 - 1)) as usize,
         }
+    }
+}
+
+/// The state of a replica's connection to its source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkStatus {
+    /// There is no connection.
+    #[default]
+    Down = 0,
+    /// The source's data set is being loaded.
+    Loading = 1,
+    /// The source's changes are applied as they arrive.
+    Up = 2,
+}
+
+/// A replica's connection to its source, as the process that follows the source last recorded it. All
+/// processes can report it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceLink {
+    /// The host of the source, or the path of its unix socket.
+    pub host: String,
+    /// The port of the source, or 0 for a unix socket.
+    pub port: u16,
+    /// The state of the connection. [`Store::source_link`] returns `Down` if the process that
+    /// recorded another state has not renewed it for some seconds.
+    pub status: LinkStatus,
+    /// When the state last changed, in Unix milliseconds.
+    pub since: u64,
+    /// When the last byte arrived from the source, in Unix milliseconds, or 0.
+    pub heard: u64,
+    /// When the record was written, in Unix milliseconds.
+    pub recorded: u64,
+    /// The number of bytes of the source's stream before the last one that has arrived.
+    pub offset: u64,
+    /// The number of bytes of a data set that have arrived.
+    pub loaded_bytes: u64,
+    /// The last error, or an empty string.
+    pub error: String,
+}
+
+impl SourceLink {
+    /// The time after which a record counts as abandoned.
+    const ABANDONED: u64 = 5000;
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let numbers = [
+            u64::from(self.port),
+            self.status as u64,
+            self.since,
+            self.heard,
+            self.recorded,
+            self.offset,
+            self.loaded_bytes,
+            self.host.len() as u64,
+        ];
+        let mut bytes: Vec<u8> = numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect();
+        bytes.extend_from_slice(self.host.as_bytes());
+        bytes.extend_from_slice(self.error.as_bytes());
+        bytes
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<SourceLink> {
+        let (numbers, texts) = bytes.split_at_checked(8 * 8)?;
+        let number = |index: usize| {
+            let bytes = numbers.get(8 * index..8 * index + 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let (host, error) = texts.split_at_checked(usize::try_from(number(7)?).ok()?)?;
+        Some(SourceLink {
+            host: String::from_utf8_lossy(host).into_owned(),
+            port: u16::try_from(number(0)?).ok()?,
+            status: match number(1)? {
+                1 => LinkStatus::Loading,
+                2 => LinkStatus::Up,
+                _ => LinkStatus::Down,
+            },
+            since: number(2)?,
+            heard: number(3)?,
+            recorded: number(4)?,
+            offset: number(5)?,
+            loaded_bytes: number(6)?,
+            error: String::from_utf8_lossy(error).into_owned(),
+        })
     }
 }
 
@@ -80,14 +170,8 @@ impl Store {
     pub fn source(&self) -> Result<Option<Source>, Error> {
         let shards = self.all_shards();
         self.read(shards, |reader| {
-            let key = self.hidden_key(0, ID);
-            let Some(entry) = reader.find(SOURCE, &key)? else {
-                return Ok(None);
-            };
-            let mut id = Vec::new();
-            let text = entry.text(reader.view())?;
-            text.append_to(reader.view(), &mut id)?;
-            let Ok(id) = id.as_slice().try_into() else {
+            let id = source_text(self, reader, ID)?;
+            let Some(Ok(id)) = id.as_deref().map(<[u8; REPLICATION_ID]>::try_from) else {
                 return Ok(None);
             };
             let words = shards
@@ -95,6 +179,33 @@ impl Store {
                 .map(|shard| reader.view().root(shard, APPLIED));
             let position = AppliedPosition::of_word(words.max().unwrap_or(0));
             Ok::<_, Error>(Some(Source { id, position }))
+        })
+    }
+
+    /// Returns the connection to the source, as the process that follows it last recorded it.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn source_link(&self) -> Result<Option<SourceLink>, Error> {
+        let bytes = self.read(ShardSet::one(0), |reader| source_text(self, reader, LINK))?;
+        let link = bytes.as_deref().and_then(SourceLink::of_bytes);
+        Ok(link.map(|mut link| {
+            if self.now().saturating_sub(link.recorded) > SourceLink::ABANDONED {
+                link.status = LinkStatus::Down;
+            }
+            link
+        }))
+    }
+
+    /// Records the state of the connection to the source, for all processes. Must be renewed every
+    /// second.
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write).
+    pub fn set_source_link(&self, link: &SourceLink) -> Result<(), Error> {
+        let key = self.hidden_key(0, LINK);
+        self.write(ShardSet::one(0), |writer| {
+            writer.set(SOURCE, &key, &link.to_bytes(), Expiry::Never)
         })
     }
 
@@ -149,6 +260,22 @@ impl Store {
         };
         self.write(ShardSet::one(0), |writer| detach_unseen(writer, root))
     }
+}
+
+/// Returns an entry of the dictionary with the source.
+fn source_text(
+    store: &Store,
+    reader: &Reader<'_, '_>,
+    name: &[u8],
+) -> Result<Option<Vec<u8>>, Error> {
+    let key = store.hidden_key(0, name);
+    let Some(entry) = reader.find(SOURCE, &key)? else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    let text = entry.text(reader.view())?;
+    text.append_to(reader.view(), &mut bytes)?;
+    Ok(Some(bytes))
 }
 
 impl Writer<'_, '_> {

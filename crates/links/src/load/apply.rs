@@ -7,7 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use smallvec::SmallVec;
 use undercroft_engine::rdb::{ExpiringHash, decode, decode_expiring_hash, decode_string};
 use undercroft_engine::strings::{Condition, STRING_MAX, SetOptions};
-use undercroft_engine::{Expiry, Key, Limits, Ranges, ShardSet, Store, ValueType};
+use undercroft_engine::{
+    Expiry, Key, Limits, Ranges, ShardSet, Store, ValueType, loading_database,
+};
 
 use super::batch::Batch;
 use super::results::{Counts, LoadError, LoadOptions};
@@ -26,6 +28,7 @@ const GROUP_BYTES: usize = 32 << 10;
 pub(super) struct Applier<'a> {
     store: Option<&'a Store>,
     drop_field_expiry: bool,
+    is_replica: bool,
     /// Whether the store counts the uses of keys, rather than recording the time of the last use.
     counts_uses: bool,
     /// Buffers for the items of collections, which are reused.
@@ -54,6 +57,7 @@ impl<'a> Applier<'a> {
         Applier {
             store,
             drop_field_expiry: options.drop_field_expiry,
+            is_replica: options.is_replica,
             counts_uses: store.is_some_and(|store| store.eviction().policy.is_lfu()),
             buffers: Vec::new(),
             counts: Counts::default(),
@@ -114,7 +118,7 @@ impl<'a> Applier<'a> {
         now: u64,
         used: &mut usize,
     ) -> Result<Option<(Value<'b>, usize)>, LoadError> {
-        let is_expired = event.expiry.is_some_and(|expiry| expiry <= now);
+        let is_expired = !self.is_replica && event.expiry.is_some_and(|expiry| expiry <= now);
         if event.kind == ValueKind::Shared(STRING) {
             let value = decode_string(event.value, STRING_MAX as usize);
             let value = value.ok_or_else(|| malformed(event))?;
@@ -216,7 +220,10 @@ impl<'a> Applier<'a> {
         let [first, ..] = group else {
             return Ok(());
         };
-        let database = first.event.database;
+        let database = match self.is_replica {
+            true => loading_database(first.event.database),
+            false => first.event.database,
+        };
         let keys: SmallVec<[Key<'_>; GROUP_KEYS]> = group.iter().map(|ready| ready.key).collect();
         // The position of the key that is being stored, for an error.
         let current = AtomicUsize::new(0);

@@ -142,6 +142,10 @@ fn read<R: Read>(
                 if matches!(name, b"redis-ver" | b"valkey-ver") {
                     loaded.server = Some(value.escape_ascii().to_string());
                 }
+                if name == b"repl-stream-db" {
+                    let text = std::str::from_utf8(value).ok();
+                    loaded.stream_database = text.and_then(|text| text.parse().ok());
+                }
                 false
             }
             Some(Event::Sizes { .. }) => false,

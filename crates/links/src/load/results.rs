@@ -13,6 +13,9 @@ pub struct LoadOptions {
     /// Whether to store hashes whose fields expire without the expiries. Otherwise, such a hash is
     /// an error.
     pub drop_field_expiry: bool,
+    /// Whether to load the data set of a replica's source: all keys, also those that have expired,
+    /// into the databases that a replica [loads](undercroft_engine::loading_database).
+    pub is_replica: bool,
     /// The number of threads to use, at least 1.
     pub threads: usize,
 }
@@ -23,6 +26,7 @@ impl LoadOptions {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         LoadOptions {
             drop_field_expiry: false,
+            is_replica: false,
             threads: cores,
         }
     }
@@ -68,6 +72,8 @@ pub struct Loaded {
     pub libraries: Vec<Vec<u8>>,
     /// The version of the server that wrote the file, if the file names it.
     pub server: Option<String>,
+    /// The database that the source's stream of changes has selected, in a file for a replica.
+    pub stream_database: Option<usize>,
 }
 
 /// The reason why loading a file was aborted.

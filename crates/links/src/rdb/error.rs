@@ -29,6 +29,11 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// Returns whether the file is sound, but contains data that a store cannot hold.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, ReadError::Refused { .. })
+    }
+
     pub(crate) fn damaged(at: u64, expected: impl Into<String>) -> ReadError {
         ReadError::Damaged {
             at,

@@ -48,6 +48,7 @@ pub(crate) fn fingerprint() -> u64 {
         slot::PIN_STRIDE,
         slot::NAMESPACES,
         slot::USERS,
+        slot::FOLLOWER,
         slot::RECORDS,
         slot::RECORD_STRIDE,
         shard::COUNTER,

@@ -254,6 +254,8 @@ pub mod slot {
     /// the store acquires a shared lock on the byte at this offset plus its namespace number times
     /// 2^22 plus its pid. Its forked children share the lock.
     pub const USERS: u64 = 1 << 61;
+    /// The byte, beyond the file's end, that the process locks that follows the source of a replica.
+    pub const FOLLOWER: u64 = 1 << 60;
 }
 
 /// A shard: a control page, a page of roots, access hints, modification counters and the undo log.

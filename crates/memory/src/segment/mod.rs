@@ -17,10 +17,12 @@
 //! - `hints`: the hint table, which records when keys were last used.
 //! - `upkeep`: decides which process performs the next upkeep step.
 //! - `place`: checks before a write or a wait.
+//! - `following`: the lock of the process that follows the source of a replica.
 
 pub(crate) mod change_counters;
 pub(crate) mod counter;
 pub(crate) mod durability;
+pub(crate) mod following;
 pub(crate) mod hints;
 pub(crate) mod marks;
 pub(crate) mod membership;

@@ -14,6 +14,7 @@ use undercroft_engine::{Access, Error};
 
 use crate::log::log;
 use crate::shared::limits::make_room_for;
+use crate::shared::source;
 use crate::shared::state::Shared;
 
 /// The minimum interval between two log lines about HTTP requests, in microseconds.
@@ -149,6 +150,31 @@ impl Inbox for Shared {
 }
 
 impl Control for Shared {
+    fn follow(&self, source: Option<(&str, u16)>) -> Result<bool, String> {
+        let store = self.store();
+        let failed = |error: &dyn std::fmt::Display| format!("ERR {error}");
+        match source {
+            Some((host, port)) => {
+                // Changes are refused from now on, not only once the source answers.
+                store.set_replica(true).map_err(|error| failed(&error))?;
+                let (server, address) = (self.me.upgrade(), (host.to_owned(), port));
+                let begun = self.following.begin((host, port), move |must_stop| {
+                    let Some(server) = server else { return };
+                    if let Err(error) = source::follow(&server, address, must_stop) {
+                        log(format_args!("the source is no longer followed: {error}"));
+                    }
+                });
+                begun.map_err(|error| failed(&error))
+            }
+            None => {
+                self.following.end();
+                store.set_replica(false).map_err(|error| failed(&error))?;
+                store.forget_source().map_err(|error| failed(&error))?;
+                Ok(true)
+            }
+        }
+    }
+
     fn apply(
         &self,
         changes: &[(&'static Parameter, Value)],

@@ -1,5 +1,6 @@
 //! Holds the state that all threads of a server share. Used by connections and workers.
 //!
+//! - `following`: the thread that follows a source.
 //! - `group_commit`: collects the requests of all threads to sync the journal.
 //! - `host`: the server's interface for commands.
 //! - `hub`: distributes messages from the store to the connections of one thread.
@@ -7,10 +8,12 @@
 //! - `long_scripts`: predicts which scripts take long and start on a separate thread.
 //! - `monitors`: passes lines to connections that use MONITOR.
 //! - `registry`: all connections of the server, for CLIENT LIST and CLIENT KILL.
+//! - `source`: follows a source with the server's configuration.
 //! - `state`: the threads, the store and the configuration.
 //! - `store_change`: switches to another store while all threads are stopped.
 //! - `totals`: the statistics of INFO.
 
+pub(crate) mod following;
 pub(crate) mod group_commit;
 mod host;
 pub(crate) mod hub;
@@ -18,6 +21,7 @@ pub(crate) mod limits;
 pub(crate) mod long_scripts;
 pub(crate) mod monitors;
 pub(crate) mod registry;
+mod source;
 pub(crate) mod state;
 pub(crate) mod store_change;
 pub(crate) mod totals;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
@@ -14,6 +14,7 @@ use undercroft_commands::statistics::latency::Event;
 use undercroft_engine::Store;
 use undercroft_engine::waiting::Waiters;
 
+use crate::shared::following::Following;
 use crate::shared::group_commit::GroupCommit;
 use crate::shared::hub::Hub;
 use crate::shared::limits::make_room_for;
@@ -109,6 +110,9 @@ pub(crate) struct Shared {
     pub(crate) stopped: (Mutex<()>, Condvar),
     /// The state of CLIENT PAUSE.
     pub(crate) pause: Pause,
+    pub(crate) following: Following,
+    /// The server itself, for threads that it starts later.
+    pub(crate) me: Weak<Shared>,
     pub(crate) monitors: Monitors,
     /// The number of clients for which the descriptor limit suffices.
     pub(crate) room: AtomicU64,
@@ -176,6 +180,8 @@ impl Shared {
             told_suspicion: AtomicI64::new(0),
             stopped: Default::default(),
             pause: Pause::default(),
+            following: Following::default(),
+            me: Weak::new(),
             monitors: Monitors::new(threads.len()),
             room: AtomicU64::new(0),
             maxclients: AtomicI64::new(maxclients),
@@ -189,6 +195,14 @@ impl Shared {
             .room
             .store(make_room_for(maxclients.max(0) as u64), Ordering::Relaxed);
         shared
+    }
+
+    /// Makes the server shareable with the threads that it starts.
+    pub(crate) fn share(mut self) -> Arc<Shared> {
+        Arc::new_cyclic(|me| {
+            self.me = me.clone();
+            self
+        })
     }
 
     /// Returns the served store.

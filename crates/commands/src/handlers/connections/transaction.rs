@@ -142,6 +142,7 @@ impl CommittedTransaction {
         context.session.scripts.was_full = queue.runs_scripts && context.is_full()?;
         let watches = std::mem::take(&mut context.session.transaction.watches);
         let shards = watches.iter().map(|watch| watch.shard()).collect();
+        let applied = context.session.transaction.applied;
         let mut store = context.store;
         store.expect(queue.load());
         context
@@ -158,6 +159,9 @@ impl CommittedTransaction {
             }
             for at in 0..queue.commands.len() {
                 scratch.made.run(scratch.context, queue, at, running)?;
+            }
+            if let Some(position) = applied {
+                running.access().note_applied(position)?;
             }
             Ok::<_, Failure>(true)
         });

@@ -12,8 +12,9 @@
 //! - `memory`: implements MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS.
 //! - `persistence`: implements the commands that make changes durable: SAVE, BGSAVE,
 //!   BGREWRITEAOF, LASTSAVE and WAITAOF.
+//! - `replication`: implements the commands of a replica: REPLICAOF and ROLE.
 //! - `unsupported`: replies to commands for features that Undercroft does not have: clustering,
-//!   replication and modules.
+//!   replicas of its own and modules.
 
 pub(crate) mod administration;
 pub(crate) mod command;
@@ -22,4 +23,5 @@ pub(crate) mod latency;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
 pub(crate) mod persistence;
+pub(crate) mod replication;
 pub(crate) mod unsupported;

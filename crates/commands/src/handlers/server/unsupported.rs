@@ -1,5 +1,5 @@
-//! Replies to commands for features that Undercroft does not have: clustering, replication and
-//! modules.
+//! Replies to commands for features that Undercroft does not have: clustering, replicas of
+//! its own and modules.
 
 use undercroft_numbers::parse_integer;
 
@@ -16,36 +16,16 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("readonly", cluster),
     ("readwrite", cluster),
     ("module|list", modules),
-    ("replicaof", follow),
-    ("slaveof", follow),
     ("sync", copy),
     ("psync", copy),
     ("replconf", replica_configuration),
     ("wait", wait),
     ("migrate", migrate),
-    ("role", role),
 ];
 
 /// Handles CLUSTER, ASKING, READONLY and READWRITE.
 fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed("ERR This instance has cluster support disabled").into())
-}
-
-/// Handles REPLICAOF and SLAVEOF. `NO ONE` succeeds, because the server is never a replica.
-fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    if is_keyword(arguments[1], "NO") && is_keyword(arguments[2], "ONE") {
-        reply.ok();
-        return Ok(());
-    }
-    let port = parse_integer(arguments[2]).filter(|port| u16::try_from(*port).is_ok());
-    if port.is_none() {
-        return Err(CommandError::fixed("ERR Invalid master port").into());
-    }
-    Err(CommandError::fixed(
-        "ERR replication is not supported, nothing was changed: processes share the store by \
-         mapping it; 'undercroft export' and 'undercroft import' copy it to another machine",
-    )
-    .into())
 }
 
 /// Handles PSYNC and SYNC. A Redis or Valkey replica that receives this error code for PSYNC
@@ -87,15 +67,6 @@ fn change_modules(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcom
          server.",
     )
     .into())
-}
-
-/// Handles ROLE. The server reports itself as a master without replicas.
-fn role(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    reply.array(3);
-    reply.bulk(b"master");
-    reply.integer(0);
-    reply.array(0);
-    Ok(())
 }
 
 /// Handles WAIT. It returns zero immediately, because the server has no replicas that could

@@ -30,7 +30,8 @@ const FEW: usize = 4;
 /// Handles XADD.
 fn xadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let limits = context.host.config().stream_limits();
-    let options = Options::parse(arguments, true, &limits)?;
+    let is_of_source = context.store.store().applies_source();
+    let options = Options::parse(arguments, true, &limits, is_of_source)?;
     let texts = arguments.get(options.id_at + 1..).unwrap_or_default();
     let Some(id) = options
         .id
@@ -168,7 +169,8 @@ fn xdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
 /// Handles XTRIM.
 fn xtrim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let limits = context.host.config().stream_limits();
-    let options = Options::parse(arguments, false, &limits)?;
+    let is_of_source = context.store.store().applies_source();
+    let options = Options::parse(arguments, false, &limits, is_of_source)?;
     let Some(trim) = options.trim else {
         return Err(CommandError::SYNTAX.into());
     };

@@ -126,11 +126,13 @@ pub(super) struct Options {
 
 impl Options {
     /// Parses the options. If LIMIT is not given, `limits` determines how many entries an
-    /// approximate trim can remove.
+    /// approximate trim can remove. `is_of_source` says that a replica's source has sent the command:
+    /// it replaces an approximate trim by an exact one with the same result, but keeps LIMIT.
     pub(super) fn parse(
         arguments: &[&[u8]],
         adds: bool,
         limits: &StreamLimits,
+        is_of_source: bool,
     ) -> Result<Options, CommandError> {
         let mut options = Options::default();
         let mut trimming = Trimming::default();
@@ -161,6 +163,9 @@ impl Options {
             place += 1;
         }
         options.id_at = place;
+        if is_of_source && !trimming.is_approximate {
+            trimming.limit = None;
+        }
         options.trim = trimming.finish(adds, limits)?;
         Ok(options)
     }

@@ -73,9 +73,9 @@ const fn follow(name: &'static str, since: &'static str) -> Command {
         .doc(
             "<host port | NO ONE>",
             "O(1)",
-            "Accepts NO ONE and rejects any other argument because replication is not supported.",
+            "Makes the store a replica of a server, or ends this. Needs a server.",
         )
-        .reply("OK, or an error")
+        .reply("OK")
 }
 
 /// Returns the row of SYNC or PSYNC, which replicas send to a master.

@@ -87,9 +87,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Returns master because replication is not supported.",
+            "Returns the store's role: a master without replicas, or a replica with its source.",
         )
-        .reply("array of `master`, 0 and an empty array"),
+        .reply("array of the role and its details"),
     Command::new("time", 1, Group::Server, "2.6.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .tips(&["nondeterministic_output"])

@@ -10,12 +10,14 @@
 //! - `memory`: writes the memory section.
 //! - `persistence`: writes the persistence section.
 //! - `pins`: writes the section about long values that are being read in place.
+//! - `replication`: writes the replication section.
 
 mod counted;
 mod fields;
 pub(crate) mod memory;
 pub(crate) mod persistence;
 mod pins;
+pub(crate) mod replication;
 
 use undercroft_engine::DATABASES;
 use undercroft_engine::messages::Topic;
@@ -69,7 +71,7 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
             "memory" => memory::section(context, &clients, &mut out)?,
             "persistence" => persistence::section(context, &mut out),
             "stats" => statistics(context, &facts, &mut out),
-            "replication" => replication(context, &mut out),
+            "replication" => replication::section(context, &mut out),
             "cpu" => cpu(&mut out),
             "modules" => title("Modules", &mut out),
             "commandstats" => counted::commands(context, &mut out),
@@ -258,26 +260,6 @@ fn removals(context: &Context<'_>, out: &mut String) {
             "total_eviction_exceeded_time",
             "current_eviction_exceeded_time",
         ],
-        out,
-    );
-}
-
-fn replication(context: &Context<'_>, out: &mut String) {
-    title("Replication", out);
-    line("role", "master", out);
-    line("connected_slaves", 0, out);
-    if context.host.config().lacks_replicas() {
-        line("min_slaves_good_slaves", 0, out);
-    }
-    line("master_failover_state", "no-failover", out);
-    line("master_replid", context.host.statistics().run_id(), out);
-    line("master_replid2", "0".repeat(40), out);
-    line("master_repl_offset", 0, out);
-    line("second_repl_offset", -1, out);
-    line("repl_backlog_active", 0, out);
-    line("repl_backlog_size", 1 << 20, out);
-    zeros(
-        &["repl_backlog_first_byte_offset", "repl_backlog_histlen"],
         out,
     );
 }

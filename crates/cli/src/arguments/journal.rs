@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::store_arguments::StoreArgument;
+use crate::arguments::store::StoreArgument;
 
 /// Recover a store from dead processes now, or as it was at an earlier time
 #[derive(Debug, Args)]

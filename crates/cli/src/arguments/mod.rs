@@ -1,4 +1,12 @@
 //! Defines the command line: its options, subcommands and help texts.
+//!
+//! - `follow`: defines the options of the subcommand `follow`.
+//! - `journal`: defines the options of the subcommands for journals.
+//! - `store`: defines how the command line names a store.
+
+pub(crate) mod follow;
+pub(crate) mod journal;
+pub(crate) mod store;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -8,10 +16,11 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 
-use crate::journal_arguments::{Journal, Recover};
+use crate::arguments::follow::Follow;
+use crate::arguments::journal::{Journal, Recover};
+pub(crate) use crate::arguments::store::DEFAULT_STORE;
+use crate::arguments::store::{StoreArgument, StoreOption};
 use crate::size::parse_bytes;
-pub(crate) use crate::store_arguments::DEFAULT_STORE;
-use crate::store_arguments::{StoreArgument, StoreOption};
 
 const ABOUT: &str = "\
 Redis data structures in shared memory.
@@ -121,6 +130,7 @@ Examples:
   undercroft check ./store && echo sound
   undercroft check --unclean /var/lib/app/store")]
     Check(Check),
+    Follow(Follow),
     Recover(Recover),
     /// Write a store to the disk completely
     #[command(after_help = "\

@@ -1,0 +1,242 @@
+//! Tests `undercroft serve` as a replica of a real Redis: after random commands of every family, it has
+//! the same data as a second replica, which is a real Redis, also when the connection is cut or the
+//! source's data set is loaded again.
+//!
+//! The source itself is not the judge, because Redis 7.0 does not replicate everything: a real replica
+//! lacks consumers without entries, for example.
+
+use std::time::{Duration, Instant};
+
+use undercroft_conformance::audit::audit;
+use undercroft_conformance::client::{Address, Client};
+use undercroft_conformance::command::Command;
+use undercroft_conformance::compare::Rules;
+use undercroft_conformance::generate::{FAMILIES, Family, Generator};
+use undercroft_conformance::resp::Reply;
+use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
+
+/// The longest wait for an event, which only a hang exceeds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Returns the seed of this run: `UNDERCROFT_SEED`, or a random one.
+fn seed() -> u64 {
+    let named = std::env::var("UNDERCROFT_SEED").ok();
+    let seed = named.map_or_else(
+        || fastrand::u64(..1 << 40),
+        |s| s.parse().expect("UNDERCROFT_SEED is a number"),
+    );
+    println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
+    seed
+}
+
+/// A source and two replicas.
+struct Pair {
+    source: Server,
+    /// The replica that is a real Redis.
+    judge: Server,
+    ours: Server,
+    random: Generator,
+    /// The connection through which the source is changed.
+    writer: Client,
+}
+
+fn text(reply: &Reply) -> String {
+    String::from_utf8_lossy(reply.bytes().unwrap_or_default()).into_owned()
+}
+
+/// Returns a field of INFO.
+fn field(client: &mut Client, section: &str, name: &str) -> String {
+    let reply = client.call(["INFO", section]).expect("a reply");
+    let all = text(&reply);
+    let line = all
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+impl Pair {
+    /// Starts a source with some data, and a server that does not follow it yet.
+    fn start(seed: u64, without: &[&str]) -> Option<Pair> {
+        let ours = start_undercroft(Settings::default()).expect("undercroft starts")?;
+        let start =
+            || Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
+        let (source, judge) = (start(), start());
+        let writer = Client::connect(source.address()).expect("it accepts");
+        // Blocked clients and messages leave nothing to compare, and the source's own settings are
+        // not replicated.
+        let never = ["blocking", "messages", "server"];
+        let families: Vec<Family> = FAMILIES
+            .iter()
+            .filter(|family| !never.contains(&family.name) && !without.contains(&family.name))
+            .copied()
+            .collect();
+        let mut pair = Pair {
+            source,
+            judge,
+            ours,
+            random: Generator::new(seed, &families),
+            writer,
+        };
+        pair.change(3000);
+        Some(pair)
+    }
+
+    /// Sends random commands to the source.
+    fn change(&mut self, commands: usize) {
+        for _ in 0..commands.div_ceil(100) {
+            let mut batch: Vec<Command> = (0..100).map(|_| self.random.command()).collect();
+            while self.random.is_amid() {
+                batch.push(self.random.command());
+            }
+            self.writer.pipeline(&batch).expect("the source runs them");
+        }
+    }
+
+    fn follow(&self) {
+        self.make_replica(&self.judge);
+        self.make_replica(&self.ours);
+    }
+
+    fn make_replica(&self, replica: &Server) {
+        let Address::Tcp(address) = self.source.address() else {
+            panic!("{} is no port", self.source.address());
+        };
+        let (host, port) = address.rsplit_once(':').expect("a port");
+        let mut client = Client::connect(replica.address()).expect("it accepts");
+        let reply = client.call(["REPLICAOF", host, port]).expect("a reply");
+        assert!(matches!(reply, Reply::Simple(_)), "{reply:?}");
+    }
+
+    /// Waits until the replica has applied everything, and compares the data.
+    fn compare(&mut self) {
+        // WAIT waits for the last change of its own connection.
+        let mut client = Client::connect(self.source.address()).expect("it accepts");
+        client.call(["SET", "last", "change"]).expect("a reply");
+        let start = Instant::now();
+        loop {
+            let reply = client.call(["WAIT", "2", "1000"]).expect("a reply");
+            if reply == Reply::Integer(2) {
+                break;
+            }
+            assert!(start.elapsed() < PATIENCE, "{}", self.describe());
+        }
+        let mut judge = Client::connect(self.judge.address()).expect("it accepts");
+        let mut ours = Client::connect(self.ours.address()).expect("it accepts");
+        // An encoding can depend on earlier values, which the replica never had.
+        let rules = Rules {
+            encodings: false,
+            ..Rules::default()
+        };
+        let found = audit(&mut judge, &mut ours, rules).expect("both answer");
+        assert_eq!(found, None, "{}", self.describe());
+        let failed = field(&mut ours, "replication", "master_link_error");
+        assert_eq!(failed, "");
+    }
+
+    fn describe(&self) -> String {
+        let mut client = Client::connect(self.ours.address()).expect("it accepts");
+        text(&client.call(["INFO", "replication"]).expect("a reply"))
+    }
+}
+
+#[test]
+fn replica_has_the_data_of_its_source() {
+    let Some(mut pair) = Pair::start(seed(), &[]) else {
+        return;
+    };
+    pair.follow();
+    pair.compare();
+    for _ in 0..5 {
+        pair.change(3000);
+        pair.compare();
+    }
+}
+
+#[test]
+fn cut_connection_continues_with_the_next_change() {
+    let Some(mut pair) = Pair::start(seed(), &[]) else {
+        return;
+    };
+    pair.follow();
+    pair.compare();
+    let mut control = Client::connect(pair.source.address()).expect("it accepts");
+    let set = ["CONFIG", "SET", "repl-backlog-size", "64mb"];
+    control.call(set).expect("a reply");
+    for _ in 0..8 {
+        pair.change(500);
+        let kill = ["CLIENT", "KILL", "TYPE", "replica"];
+        control.call(kill).expect("a reply");
+        pair.change(500);
+        pair.compare();
+    }
+    let partial = field(&mut control, "stats", "sync_partial_ok");
+    assert!(partial.parse::<u32>().expect("a number") >= 4, "{partial}");
+    // One for each of the two replicas.
+    assert_eq!(field(&mut control, "stats", "sync_full"), "2");
+}
+
+#[test]
+fn lost_backlog_loads_the_data_set_again() {
+    // Without streams, because a data set has details of consumer groups that the changes lack.
+    for diskless in ["no", "yes"] {
+        let Some(mut pair) = Pair::start(seed(), &["streams"]) else {
+            return;
+        };
+        let mut control = Client::connect(pair.source.address()).expect("it accepts");
+        for (name, value) in [
+            ("repl-diskless-sync", diskless),
+            ("repl-diskless-sync-delay", "0"),
+            ("repl-backlog-size", "16kb"),
+        ] {
+            control
+                .call(["CONFIG", "SET", name, value])
+                .expect("a reply");
+        }
+        pair.follow();
+        pair.compare();
+        for _ in 0..3 {
+            let stopped = pair.ours.pid();
+            // The replica cannot keep up while it is stopped, and the source gives it up.
+            signal(stopped, rustix::process::Signal::STOP);
+            control
+                .call(["CLIENT", "KILL", "TYPE", "replica"])
+                .expect("a reply");
+            pair.change(3000);
+            signal(stopped, rustix::process::Signal::CONT);
+            pair.compare();
+        }
+        let full = field(&mut control, "stats", "sync_full");
+        assert!(full.parse::<u32>().expect("a number") >= 3, "{full}");
+    }
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
+    rustix::process::kill_process(pid, signal).expect("it lives");
+}
+
+#[test]
+fn replica_refuses_changes_until_it_is_promoted() {
+    let Some(mut pair) = Pair::start(seed(), &[]) else {
+        return;
+    };
+    pair.follow();
+    pair.compare();
+    let mut ours = Client::connect(pair.ours.address()).expect("it accepts");
+    let refused = ours.call(["SET", "own", "1"]).expect("a reply");
+    let text = b"READONLY You can't write against a read only replica.".to_vec();
+    assert_eq!(refused, Reply::Error(text));
+    let role = ours.call(["ROLE"]).expect("a reply");
+    assert!(format!("{role:?}").contains("Bulk"), "{role:?}");
+    let promoted = ours.call(["REPLICAOF", "NO", "ONE"]).expect("a reply");
+    assert_eq!(promoted, Reply::Simple(b"OK".to_vec()));
+    let set = ours.call(["SET", "own", "1"]).expect("a reply");
+    assert_eq!(set, Reply::Simple(b"OK".to_vec()));
+    pair.change(200);
+    assert_eq!(field(&mut ours, "replication", "role"), "master");
+    let got = ours.call(["GET", "own"]).expect("a reply");
+    assert_eq!(got, Reply::Bulk(b"1".to_vec()));
+    // The store's own changes are gone once it follows again.
+    pair.follow();
+    pair.compare();
+}

@@ -1,0 +1,45 @@
+//! Defines the options of the subcommand `follow`.
+
+use clap::Args;
+
+use crate::arguments::store::StoreOption;
+
+/// Keep a store equal to a Redis or Valkey server
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Makes the store a replica of the server: loads its data set, then applies its changes as they arrive, until the command \
+is stopped. Every process reads the data at the speed of a local store; changes by other processes fail with READONLY. \
+The store is created if it does not exist. If the connection is lost or this command is killed, it continues with the \
+next change, or loads the data set again if the server no longer has the changes; readers see the old data until then.
+
+URL is redis://[user:password@]host[:port], rediss:// for TLS, unix:///path or \
+redis+sentinel://host[:port],host[:port]/name. The environment variable UNDERCROFT_FOLLOW can contain it, so that the \
+password does not appear in the list of processes.
+
+--end makes the store an ordinary one, which all processes may change.
+
+Examples:
+  undercroft follow redis://db.example:6379 --store cache
+  undercroft follow redis+sentinel://s1,s2,s3/main --store cache --elect
+  undercroft follow --end --store cache")]
+pub(crate) struct Follow {
+    /// The server to follow
+    #[arg(
+        value_name = "URL",
+        env = "UNDERCROFT_FOLLOW",
+        hide_env_values = true,
+        required_unless_present = "end"
+    )]
+    pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreOption,
+    /// Wait while another process follows for this store, and take its place when it ends
+    #[arg(long, conflicts_with = "end")]
+    pub(crate) elect: bool,
+    /// Store hashes whose fields expire without the expiries, instead of refusing the server's data
+    #[arg(long, conflicts_with = "end")]
+    pub(crate) drop_field_expiry: bool,
+    /// Make the store an ordinary one again
+    #[arg(long)]
+    pub(crate) end: bool,
+}

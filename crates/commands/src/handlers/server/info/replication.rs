@@ -1,0 +1,102 @@
+//! Writes the replication section of INFO, which describes the source of a replica.
+
+use undercroft_engine::{LinkStatus, SourceLink};
+
+use super::fields::{line, title, zeros};
+use crate::context::Context;
+
+/// Returns the connection to the source, if the store is a replica.
+pub(crate) fn link_of(context: &Context<'_>) -> Option<SourceLink> {
+    let store = context.store.store();
+    let link = || store.source_link().ok().flatten().unwrap_or_default();
+    store.is_replica().then(link)
+}
+
+/// Returns the position in the source's stream up to which changes are applied.
+pub(crate) fn applied(context: &Context<'_>) -> Option<u64> {
+    let source = context.store.store().source().ok().flatten();
+    source.map(|source| source.position.offset)
+}
+
+/// Writes the section.
+pub(super) fn section(context: &Context<'_>, out: &mut String) {
+    title("Replication", out);
+    let link = link_of(context);
+    line("role", if link.is_some() { "slave" } else { "master" }, out);
+    if let Some(link) = &link {
+        write_link(context, link, out);
+    }
+    line("connected_slaves", 0, out);
+    if context.host.config().lacks_replicas() {
+        line("min_slaves_good_slaves", 0, out);
+    }
+    line("master_failover_state", "no-failover", out);
+    let source = context.store.store().source().ok().flatten();
+    let id = source.filter(|_| link.is_some()).map(|source| {
+        let text = String::from_utf8_lossy(&source.id);
+        text.into_owned()
+    });
+    line(
+        "master_replid",
+        id.as_deref().unwrap_or(context.host.statistics().run_id()),
+        out,
+    );
+    line("master_replid2", "0".repeat(40), out);
+    let offset = link.as_ref().and_then(|_| applied(context));
+    line("master_repl_offset", offset.unwrap_or(0), out);
+    line("second_repl_offset", -1, out);
+    line("repl_backlog_active", 0, out);
+    line("repl_backlog_size", 1 << 20, out);
+    zeros(
+        &["repl_backlog_first_byte_offset", "repl_backlog_histlen"],
+        out,
+    );
+}
+
+fn write_link(context: &Context<'_>, link: &SourceLink, out: &mut String) {
+    let now = context.store.now();
+    let seconds_since = |time: u64| match time {
+        0 => -1,
+        time => (now.saturating_sub(time) / 1000) as i64,
+    };
+    let is_up = link.status == LinkStatus::Up;
+    line("master_host", &link.host, out);
+    line("master_port", link.port, out);
+    line("master_link_status", if is_up { "up" } else { "down" }, out);
+    line("master_last_io_seconds_ago", seconds_since(link.heard), out);
+    let is_loading = link.status == LinkStatus::Loading;
+    line("master_sync_in_progress", u8::from(is_loading), out);
+    let offset = applied(context).map_or(-1, |offset| offset as i64);
+    line(
+        "slave_read_repl_offset",
+        link.offset.max(offset.max(0) as u64),
+        out,
+    );
+    line("slave_repl_offset", offset, out);
+    if is_loading {
+        line("master_sync_total_bytes", 0, out);
+        line("master_sync_read_bytes", link.loaded_bytes, out);
+        line("master_sync_left_bytes", 0, out);
+        line("master_sync_perc", "0.00", out);
+        line(
+            "master_sync_last_io_seconds_ago",
+            seconds_since(link.heard),
+            out,
+        );
+    }
+    if !is_up {
+        line(
+            "master_link_down_since_seconds",
+            seconds_since(link.since),
+            out,
+        );
+    }
+    if !link.error.is_empty() {
+        // Redis has no such line.
+        let error = link.error.replace(['\r', '\n'], " ");
+        line("master_link_error", error, out);
+    }
+    line("slave_priority", 100, out);
+    line("slave_read_only", 1, out);
+    line("replica_announced", 1, out);
+}

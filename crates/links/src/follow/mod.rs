@@ -1,0 +1,35 @@
+//! Follows a Redis or Valkey server as its replica: first loads the server's data set, then applies
+//! its changes one after the other.
+//!
+//! The follower speaks the replication protocol (PSYNC) of Redis 5 to 8 and Valkey. Every process that
+//! has the store open reads the data, and no process but the follower changes it. The store records
+//! the place in the source's stream of changes together with each change, so a follower that was
+//! killed, or another one in its place, continues with exactly the next change, if the source still
+//! has it. Otherwise the data set is loaded again, and replaces the old one in a single step.
+//!
+//! From the lowest-level file to the highest:
+//!
+//! - `error`: the reasons why following ended.
+//! - `source_url`: where a source is, and how to log in.
+//! - `stream`: a connection over TCP, TLS or a unix socket.
+//! - `link`: the connection with its buffer, and the commands that begin the replication.
+//! - `sentinel`: asks Sentinels for the address of a source.
+//! - `transfer`: loads the data set that a source sends.
+//! - `changes`: applies the source's changes.
+//! - `state`: the state of a follower, for reports.
+//! - `follower`: follows a source until it is told to stop.
+
+mod changes;
+mod error;
+mod follower;
+mod link;
+mod sentinel;
+mod source_url;
+mod state;
+mod stream;
+mod transfer;
+
+pub use self::error::FollowError;
+pub use self::follower::{FollowOptions, Follower};
+pub use self::source_url::{Address, SourceUrl};
+pub use self::state::{FollowState, Progress};
