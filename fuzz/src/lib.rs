@@ -7,6 +7,7 @@
 //!
 //! - `bin/libfuzzer`: runs a target under libFuzzer.
 //! - `calls`: calls every function that a script can reach, with hostile arguments.
+//! - `journal`: recovers stores from damaged journals.
 //! - `json`: compares the scripts' `cjson` library with a second JSON parser.
 //! - `libraries`: restores FUNCTION RESTORE payloads, and dumps the accepted ones again.
 //! - `lua`: passes inputs to scripts through a thread-local client of a store.
@@ -21,6 +22,7 @@
 mod calls;
 #[path = "../../crates/memory/tests/survival/image.rs"]
 mod image;
+mod journal;
 mod json;
 mod libraries;
 mod lua;

@@ -29,7 +29,7 @@ static SAMPLES: LazyLock<Vec<Image>> = LazyLock::new(|| samples(directory().path
 
 /// Creates a temporary directory. It is not stored in a static, because values in statics are never
 /// dropped.
-fn directory() -> TempDir {
+pub(crate) fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm")
 }
 

@@ -1,6 +1,6 @@
 //! Lists the fuzz targets, one function for each kind of input from outside the process.
 
-use crate::{calls, json, libraries, packs, payload, store, structs};
+use crate::{calls, journal, json, libraries, packs, payload, store, structs};
 use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
 
 /// A fuzz target: a function under test and the parameters of its inputs.
@@ -33,6 +33,12 @@ pub const TARGETS: &[Target] = &[
         tokens: store::TOKENS,
         cost: 100,
         run: store::open_and_use,
+    },
+    Target {
+        name: "journal",
+        tokens: journal::TOKENS,
+        cost: 100,
+        run: journal::recover,
     },
     Target {
         name: "restore",
