@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::journal::folder::{LOCK, store_identity};
+use crate::journal::lock_holder::LockWait;
 use crate::mapped::layout::PAGE;
 use crate::mapped::{disk, platform};
 use crate::processes::patience::{self, WaitHook};
@@ -23,6 +24,8 @@ const RECOVERY_PATIENCE: Duration = Duration::from_secs(300);
 /// The first word of a lock file during a recovery.
 const RECOVERING: &str = "recovering";
 
+/// The byte of the lock file that a process locks while it creates or recovers the store.
+const MAKER: u64 = 0;
 /// The byte of the lock file that processes share while they write records.
 const WRITERS: u64 = 1;
 /// How long to wait for processes that are writing records.
@@ -69,7 +72,8 @@ impl FolderLock {
     /// at `path`.
     ///
     /// # Errors
-    /// Fails if that process makes no progress for five minutes, or if `pause` fails.
+    /// Fails if that process is stopped for five seconds, if it makes no progress for five minutes, or
+    /// if `pause` fails.
     pub(crate) fn acquire(
         folder: &Path,
         path: &Path,
@@ -87,7 +91,9 @@ impl FolderLock {
         options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let file = options.open(folder.join(LOCK)).map_err(fail)?;
         let (mut start, mut seen) = (Instant::now(), None);
-        while !platform::try_lock_byte(&file, 0).map_err(fail)? {
+        let mut wait = LockWait::new(&file, MAKER);
+        while !platform::try_lock_byte(&file, MAKER).map_err(fail)? {
+            wait.check().map_err(fail)?;
             let progress = read_progress(&file);
             if progress != seen {
                 (start, seen) = (Instant::now(), progress);
@@ -133,13 +139,19 @@ impl FolderLock {
     }
 
     /// Waits until no process is writing records to the folder.
+    ///
+    /// # Errors
+    /// Fails if such a process is stopped for five seconds or does not finish within a minute, or if
+    /// `pause` fails.
     pub(crate) fn wait_for_writers(&self, pause: Pause<'_>) -> Result<(), Error> {
         let fail = |source| Error::Journal {
             folder: self.folder.clone(),
             source,
         };
         let start = Instant::now();
+        let mut wait = LockWait::new(&self.file, WRITERS);
         while !platform::try_lock_byte(&self.file, WRITERS).map_err(fail)? {
+            wait.check().map_err(fail)?;
             if start.elapsed() >= WRITERS_PATIENCE {
                 let text = "a process of the old store file is writing it and does not finish";
                 return Err(fail(io::Error::new(io::ErrorKind::TimedOut, text)));

@@ -6,6 +6,7 @@
 //!
 //! - `folder`: the names and headers of the files in a journal's folder.
 //! - `folder_lock`: the lock of a folder, and the path of its store.
+//! - `lock_holder`: finds a stopped process that holds the lock of a folder.
 //! - `settling`: decides whether the records of dead processes count.
 //! - `writer`: moves records from the ring to segments.
 //! - `waiting`: waits until records are durable, or until the ring has space.
@@ -16,6 +17,7 @@ pub(crate) mod deferral;
 pub(crate) mod folder;
 pub(crate) mod folder_lock;
 pub(crate) mod keeping;
+pub(crate) mod lock_holder;
 pub(crate) mod settling;
 pub(crate) mod waiting;
 pub(crate) mod writer;

@@ -75,6 +75,11 @@ impl Process {
     }
 }
 
+/// Returns whether a process is stopped by a signal or by a debugger.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    matches!(process_state(pid), Some('T' | 't'))
+}
+
 /// Returns the state letter from `/proc/PID/stat`. The letter follows the command name, which may
 /// itself contain spaces.
 fn process_state(pid: u32) -> Option<char> {
