@@ -96,7 +96,13 @@ fn durability(store: &Store) {
     size(
         "  lag",
         journal.head.saturating_sub(journal.durable),
-        "changes that are not durable yet",
+        &match journal.lag_age {
+            0 => "changes that are not durable yet".into(),
+            age => format!(
+                "changes that are not durable yet, the oldest for {} seconds",
+                age as f64 / 1000.0
+            ),
+        },
     );
     size(
         "checkpoint",

@@ -52,6 +52,7 @@ fn journal(store: &Store) -> Value {
         "position": journal.head,
         "durable": journal.durable,
         "lag": journal.head.saturating_sub(journal.durable),
+        "lag_seconds": journal.lag_age as f64 / 1000.0,
         "checkpoint": {
             "position": journal.checkpoint,
             "bytes": journal.checkpoint_bytes,

@@ -294,6 +294,7 @@ fn stat_shows_the_journal_as_json() {
         "\"durability\": \"always\"".to_owned(),
         format!("\"folder\": \"{folder}\""),
         "\"lag\": 0".to_owned(),
+        "\"lag_seconds\": 0.0".to_owned(),
         "\"error\": null".to_owned(),
     ] {
         assert!(shown.contains(&text), "{text}: {shown}");

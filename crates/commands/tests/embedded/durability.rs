@@ -153,6 +153,7 @@ fn waitaof_makes_changes_durable() {
     let lag = |client: &mut Client| client.figure("journal_lag_bytes");
     assert_eq!(client.run("WAITAOF 1 0 0"), pair(1, 0));
     assert_eq!(lag(&mut client), "0");
+    assert_eq!(client.figure("journal_lag_sec"), "0.000");
     assert_eq!(client.run("WAITAOF 0 1 5"), pair(1, 0));
     client.ok("MULTI");
     client.run("WAITAOF 1 0 0");

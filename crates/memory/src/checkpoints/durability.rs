@@ -14,8 +14,8 @@ use crate::journal::waiting;
 use crate::locking::shard_locks;
 use crate::mapped::disk::Disk;
 use crate::mapped::layout::{control, redo};
-use crate::redo::failure;
 use crate::redo::ring::{self, SIZE_MIN};
+use crate::redo::{failure, lag};
 use crate::segment::{Segment, place};
 
 /// The default size of the ring in bytes.
@@ -85,6 +85,9 @@ pub struct JournalState {
     pub head: u64,
     /// The position up to which all changes are durable.
     pub durable: u64,
+    /// How long ago the oldest change was made that is not durable, in milliseconds. 0 if all changes
+    /// are durable. Accurate to about a second.
+    pub lag_age: u64,
     /// The position at which the last complete checkpoint starts.
     pub checkpoint: u64,
     /// The size of that checkpoint.
@@ -203,6 +206,7 @@ impl Segment {
             folder: failure::folder_of(self),
             head: mapping.load(control::REDO_HEAD),
             durable: mapping.load(control::REDO_DURABLE),
+            lag_age: lag::age(mapping),
             checkpoint: mapping.load(control::CHECKPOINT_AT),
             checkpoint_bytes: mapping.load(control::CHECKPOINT_BYTES),
             checkpoint_age: checkpoint::age(self),
@@ -302,5 +306,6 @@ fn begin_positions(segment: &Segment, size: u64, length: u64) -> Result<(), Erro
     ] {
         mapping.word(word).store(value, Ordering::Release);
     }
+    lag::note(mapping, lag::now());
     Ok(())
 }

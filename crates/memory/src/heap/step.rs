@@ -18,10 +18,10 @@ use crate::mapped::layout::{EXTENT_PAGES, HEAP_LOG_RESERVED, Layout, control, sh
 use crate::probes::fault;
 use crate::processes::lock;
 use crate::redo::changes::Changes;
-use crate::redo::failure;
 use crate::redo::record::{Kind, State};
 use crate::redo::restore;
 use crate::redo::ring::{self, Heading, Refused};
+use crate::redo::{failure, lag};
 use crate::segment::waiting::{WaitedLock, Waiter};
 use crate::segment::{Segment, durability};
 use crate::undo::log::Log;
@@ -206,6 +206,7 @@ impl Heap<'_> {
                     .mapping
                     .store(control::REDO_HEAP_STEP, position + 1);
                 fault::step();
+                lag::note_first(&self.segment.mapping, position);
                 Ok(())
             }
             Err(Refused::Full(_)) => Err(Error::JournalFull),

@@ -12,7 +12,7 @@ use crate::mapped::futex;
 use crate::mapped::layout::control;
 use crate::mapped::platform::coarse_milliseconds;
 use crate::processes::patience;
-use crate::redo::failure;
+use crate::redo::{failure, lag};
 use crate::segment::Segment;
 
 /// The value of `control::JOURNALED` with which every call waits until its changes are durable.
@@ -54,7 +54,7 @@ pub(crate) fn after_commit(segment: &Segment, (start, end): (u64, u64)) -> Resul
     // A forked child has another identity, and does not have its parent's thread.
     let me = u64::from(segment.process.owner().bits());
     if segment.syncer.load(Ordering::Relaxed) != me {
-        start_syncer(segment, me);
+        start_syncer(segment, me, start);
     }
     // Wake a thread each time that a further part of the ring has been filled, so that a thread that
     // appends records seldom has to write them to files itself.
@@ -86,7 +86,7 @@ impl Segment {
         }
         let me = u64::from(self.process.owner().bits());
         if self.syncer.load(Ordering::Relaxed) != me {
-            start_syncer(self, me);
+            start_syncer(self, me, u64::MAX);
         }
     }
 }
@@ -99,9 +99,11 @@ fn wake_syncer(segment: &Segment) {
     futex::wake_one(filled);
 }
 
-/// Starts this process's thread that syncs the journal.
+/// Starts this process's thread that syncs the journal, for a change that starts at a position.
 #[cold]
-fn start_syncer(segment: &Segment, me: u64) {
+fn start_syncer(segment: &Segment, me: u64, start: u64) {
+    // No thread may have noted the time for long.
+    lag::note_first(&segment.mapping, start);
     if !segment.disk().is_shared() {
         return;
     }

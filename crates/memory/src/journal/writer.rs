@@ -16,9 +16,9 @@ use crate::mapped::platform::unix_milliseconds;
 use crate::mapped::thread_cached::ThreadCached;
 use crate::probes::fault;
 use crate::processes::lock::Owner;
-use crate::redo::failure;
 use crate::redo::record::{self, Kind, State};
 use crate::redo::ring::{self, Heading};
+use crate::redo::{failure, lag};
 use crate::segment::{Segment, membership};
 
 /// The number of bytes written to a file in one call, unless a record is longer.
@@ -133,6 +133,7 @@ pub(crate) fn check(segment: &Segment) -> Result<(), Error> {
 
 fn write_as_writer(segment: &Segment, sync: bool) -> Result<Progress, Error> {
     let mapping = &segment.mapping;
+    let began = lag::now();
     let durable = mapping.load(control::REDO_DURABLE);
     let written = mapping.load(control::REDO_WRITTEN);
     if mapping.load(control::REDO_HEAD) != written {
@@ -183,6 +184,7 @@ fn write_as_writer(segment: &Segment, sync: bool) -> Result<Progress, Error> {
             .word(control::REDO_DURABLE)
             .store(at, Ordering::Release);
         fault::step();
+        lag::note(mapping, began);
         mapping
             .half(control::REDO_SYNCS)
             .fetch_add(1, Ordering::Release);

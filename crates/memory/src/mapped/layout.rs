@@ -150,8 +150,9 @@ pub mod control {
     pub const REDO_SIZE: u64 = START + 656;
     /// The process that writes the ring's records to files, encoded as in a lock word.
     pub const REDO_WRITER: u64 = START + 664;
-    /// The number of times that records were synced. Its lower half is the futex word of processes
-    /// that wait for durability.
+    /// The lower half is the number of times that records were synced, and the futex word of processes
+    /// that wait for durability. The upper half is a recent time before which all changes were made
+    /// durable, in milliseconds since boot.
     pub const REDO_SYNCS: u64 = START + 672;
     /// The system's error number of the first failed write to a journal file, plus 1. 0 means that
     /// no write failed. Bit 32 means that a checkpoint is being written that will clear the failure.

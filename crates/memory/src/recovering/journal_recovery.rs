@@ -17,6 +17,7 @@ use crate::recovering::new_store::NewStore;
 use crate::recovering::record_reader::{Cut, RecordReader};
 use crate::recovering::recovery_watch::{Meter, RecoveryProgress, RecoveryWatch};
 use crate::recovering::replay::{self, Replayed, Source};
+use crate::redo::lag;
 use crate::segment::{Segment, counter};
 use crate::store_file::{header_page, opening};
 
@@ -269,6 +270,7 @@ fn continue_journal(
     ] {
         mapping.store(word, value);
     }
+    lag::note(mapping, lag::now());
 }
 
 /// Returns the runs of transactions that did not commit to the heap, and completes the returns that

@@ -4,6 +4,7 @@
 //! From the lowest-level file to the highest:
 //!
 //! - `failure`: the failure of a journal, which stops it until a checkpoint clears it.
+//! - `lag`: the age of the oldest change that is not durable.
 //! - `record`: the format of a record.
 //! - `changes`: the ranges that a record contains.
 //! - `ring`: appends records to the ring, and reads them.
@@ -12,6 +13,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod failure;
+pub(crate) mod lag;
 pub(crate) mod pending;
 pub(crate) mod record;
 pub(crate) mod restore;

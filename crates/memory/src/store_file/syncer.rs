@@ -14,7 +14,7 @@ use crate::journal::writer;
 use crate::mapped::futex;
 use crate::mapped::layout::control;
 use crate::mapped::platform::{self, coarse_milliseconds};
-use crate::redo::ring;
+use crate::redo::{lag, ring};
 use crate::segment::settings::Setting;
 use crate::segment::{Segment, place};
 
@@ -72,9 +72,13 @@ fn run(path: PathBuf, sign: &Sign) -> Result<(), Error> {
     let filled = segment.mapping.half(control::REDO_FILLED);
     let mut idle = 0;
     while segment.mapping.is_journaled() && !segment.removed() {
+        let now = lag::now();
         match needs_sync(&segment) {
             true => idle = 0,
-            false => idle += 1,
+            false => {
+                lag::note(&segment.mapping, now);
+                idle += 1;
+            }
         }
         if idle == 0 && is_due(&segment) {
             // A failure is recorded in the store.

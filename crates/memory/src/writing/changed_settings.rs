@@ -33,10 +33,11 @@ fn set(segment: &Segment, at: u64, value: u64, is_state: bool) -> Result<(), Err
         if let Some(error) = failure::failure(segment) {
             return Err(error);
         }
-        step::run(segment, |heap| heap.set(at, value))?;
         let head = segment.mapping.word(control::REDO_HEAD);
+        let start = head.load(Ordering::Acquire);
+        step::run(segment, |heap| heap.set(at, value))?;
         let end = head.load(Ordering::Acquire);
-        return keeping::after_commit(segment, (end, end));
+        return keeping::after_commit(segment, (start, end));
     }
     segment.mapping.store(at, value);
     Ok(())

@@ -9,6 +9,7 @@ mod equality;
 mod errors;
 mod history;
 mod hostile;
+mod lag;
 mod moments;
 mod opening;
 mod point_in_time;

@@ -93,6 +93,8 @@ fn figures(journal: &JournalState, out: &mut String) {
     line("journal_position", journal.head, out);
     line("journal_durable_position", journal.durable, out);
     line("journal_lag_bytes", lag, out);
+    let age = journal.lag_age as f64 / 1000.0;
+    line("journal_lag_sec", format_args!("{age:.3}"), out);
     line("journal_checkpoint_position", journal.checkpoint, out);
     line("journal_checkpoint_bytes", journal.checkpoint_bytes, out);
     let age = journal.checkpoint_age.map(|age| (age / 1000) as i64);
