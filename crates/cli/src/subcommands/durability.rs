@@ -11,6 +11,10 @@ use crate::progress::Progress;
 use crate::size::human;
 use crate::store::{self, Access};
 
+/// The warning about a journal that a failure of the machine removes.
+pub(crate) const IN_MEMORY: &str = "the journal is on tmpfs, in memory, and does not survive a power cut; end it, and begin one \
+     with --journal in a folder on a disk";
+
 pub(crate) fn set(arguments: &SetDurability) -> Outcome {
     let wanted = Durability::from_name(&arguments.mode).ok_or_else(|| {
         Failure::usage(format_args!(
@@ -38,6 +42,9 @@ pub(crate) fn set(arguments: &SetDurability) -> Outcome {
             store.path().display(),
             journal.folder.display()
         ),
+    }
+    if store.journal_is_in_memory() {
+        say!("{IN_MEMORY}");
     }
     Ok(SUCCESS)
 }

@@ -17,6 +17,7 @@ use crate::failure::{FAILURE, Failure, Outcome, SUCCESS, at};
 use crate::settings::Settings;
 use crate::size::human;
 use crate::store::{self, Access};
+use crate::subcommands::durability::IN_MEMORY;
 
 /// The time that the server waits during shutdown for a process that holds a lock.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -44,6 +45,9 @@ fn serve(arguments: &Serve) -> Outcome {
             "the configuration has settings that Undercroft does not support; ignored: {}",
             settings.skipped.join(", ")
         ));
+    }
+    if store.journal_is_in_memory() {
+        log(format_args!("{IN_MEMORY}"));
     }
     let path = store.path().display().to_string();
     let journal = store.journal().map_or(String::new(), |journal| {

@@ -11,6 +11,7 @@ use crate::out::say;
 use crate::processes::{described, name_of};
 use crate::size::{counted, grouped, human};
 use crate::store::{self, Access};
+use crate::subcommands::durability::IN_MEMORY;
 use crate::subcommands::stat_json;
 
 /// The maximum time to wait for a writer when reading the keys.
@@ -89,6 +90,9 @@ fn durability(store: &Store) {
     };
     line("durability", journal.durability.name());
     line("journal", journal.folder.display());
+    if store.journal_is_in_memory() {
+        line("WARNING", IN_MEMORY);
+    }
     line(
         "durable",
         format_args!("up to position {}", journal.durable),

@@ -49,6 +49,7 @@ fn journal(store: &Store) -> Value {
     };
     json!({
         "folder": journal.folder.display().to_string(),
+        "in_memory": store.journal_is_in_memory(),
         "position": journal.head,
         "durable": journal.durable,
         "lag": journal.head.saturating_sub(journal.durable),

@@ -13,9 +13,12 @@ fn store_is_recovered_by_the_next_command_after_its_file_is_gone() {
         told.contains("durability everysec") && told.contains(".journal"),
         "{told}"
     );
+    // The folder of this test does not survive a power cut.
+    assert!(told.contains("is on tmpfs, in memory"), "{told}");
     succeed(&["exec", "--store", &store, "RPUSH", "jobs", "a", "b"]);
     let shown = succeed(&["stat", &store]);
     assert!(shown.contains("durability   everysec"), "{shown}");
+    assert!(shown.contains("is on tmpfs, in memory"), "{shown}");
     fs::remove_file(&store).expect("it exists");
     let ran = run(&[
         "exec", "--store", &store, "--raw", "LRANGE", "jobs", "0", "-1",

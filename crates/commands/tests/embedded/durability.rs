@@ -51,6 +51,7 @@ fn appendonly_begins_and_ends_a_journal() {
     assert_eq!(client.store.durability(), Durability::Always);
     assert_eq!(client.parameter("appendonly"), "yes");
     assert_eq!(client.parameter("appendfsync"), "always");
+    assert_eq!(client.figure("journal_in_memory"), "1");
     client.ok("CONFIG SET durability everysec maxmemory 100mb");
     assert_eq!(client.parameter("appendfsync"), "everysec");
     assert_eq!(client.parameter("maxmemory"), (100 << 20).to_string());

@@ -29,6 +29,12 @@ impl Store {
         self.segment.journal()
     }
 
+    /// Returns whether the journal's folder is on tmpfs or ramfs, so that a failure of the machine
+    /// removes the journal, too.
+    pub fn journal_is_in_memory(&self) -> bool {
+        self.segment.journal_is_in_memory()
+    }
+
     /// Changes the store's durability mode. A store without a journal begins one in the folder that
     /// `terms` names, which takes as long as a checkpoint.
     ///

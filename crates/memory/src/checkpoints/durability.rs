@@ -1,5 +1,6 @@
 //! The durability mode of a store.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use crate::journal::waiting;
 use crate::locking::shard_locks;
 use crate::mapped::disk::Disk;
 use crate::mapped::layout::{control, redo};
+use crate::mapped::platform;
 use crate::redo::ring::{self, SIZE_MIN};
 use crate::redo::{failure, lag};
 use crate::segment::{Segment, place};
@@ -196,6 +198,14 @@ impl Segment {
     /// they are equal (J3). No process may be changing either store.
     pub fn first_difference(&self, other: &Segment) -> Option<u64> {
         areas::first_difference(&self.mapping, &other.mapping)
+    }
+
+    /// Returns whether the journal's folder is on tmpfs or ramfs, so that a failure of the machine
+    /// removes the journal, too. Returns false if the store has no journal or its folder is missing.
+    pub fn journal_is_in_memory(&self) -> bool {
+        let folder = || File::open(failure::folder_of(self));
+        let is_in_memory = || folder().and_then(|folder| platform::is_in_memory(&folder));
+        self.mapping.is_journaled() && is_in_memory().unwrap_or(false)
     }
 
     /// Returns the state of the journal, or `None` if the store has none.

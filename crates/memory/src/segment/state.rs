@@ -80,7 +80,7 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 /// - `copying/area.rs`: `free_dead_copy`.
 /// - `checkpoints/checkpoint.rs`: `checkpoint`.
 /// - `checkpoints/durability.rs`: `durability`, `begin_journal`, `set_durability`, `end_journal`,
-///   `make_durable`, `first_difference`, `journal`.
+///   `make_durable`, `first_difference`, `journal_is_in_memory`, `journal`.
 /// - `journal/deferral.rs`: `deferring`, `defer_until`, `end_deferral`, `wait_until_durable`,
 ///   `is_durable`, `journal_head`.
 /// - `inspection/check.rs`: `check`.

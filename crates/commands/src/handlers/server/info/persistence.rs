@@ -74,7 +74,11 @@ pub(super) fn section(context: &Context<'_>, out: &mut String) {
         out,
     );
     match journal {
-        Some(journal) => figures(&journal, out),
+        Some(journal) => {
+            figures(&journal, out);
+            let is_in_memory = context.store.store().journal_is_in_memory();
+            line("journal_in_memory", u8::from(is_in_memory), out);
+        }
         None => line("journal_durability", Durability::None.name(), out),
     }
 }
