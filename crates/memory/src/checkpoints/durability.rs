@@ -169,12 +169,15 @@ impl Segment {
         }
         let _role = checkpoint::become_checkpointer(self)?;
         let folder = failure::folder_of(self);
+        // Become the writer first, because the wait may fail, and the store then keeps its journal.
+        let _writer = waiting::until_writer(self)?;
         let journaled = self.mapping.word(control::JOURNALED);
         journaled.store(0, Ordering::Release);
-        // No transaction appends a record after this, and no process writes one.
-        shard_locks::pass_all(self)?;
-        let _writer = waiting::until_writer(self)?;
-        remove_journal(&folder).map_err(|source| Error::Journal { folder, source })
+        // No transaction appends a record after this. If a process is stopped that may still append
+        // one, the files are removed nevertheless, because they no longer have all changes.
+        let passed = shard_locks::pass_all(self);
+        remove_journal(&folder).map_err(|source| Error::Journal { folder, source })?;
+        passed
     }
 
     /// Makes all changes that were made before the call durable. Returns immediately if the store

@@ -144,7 +144,7 @@ fn begin_due_checkpoint(segment: &Segment) {
         .saturating_sub(mapping.load(control::CHECKPOINT_AT));
     let size = mapping.load(control::CHECKPOINT_BYTES);
     let is_due = has_grown(grown, size, segment.checkpoint_growth());
-    let is_writing = mapping.load(control::CHECKPOINT_OWNER) != 0;
+    let is_writing = checkpoint::is_writing(segment);
     let is_first = mapping.load(control::CHECKPOINT_TIME) == 0;
     if !(is_due || is_first && !is_writing) {
         return;

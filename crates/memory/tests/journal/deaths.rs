@@ -10,7 +10,7 @@ use undercroft_memory::{Error, Segment, local_disk};
 use crate::store::{Content, OwnDisk, change, content, create_journaled, recover};
 
 /// Compares the surviving store with the one that is recovered from its journal.
-fn compare(directory: &Path, folder: &Path, heir: &Segment, context: &str) -> Content {
+pub(crate) fn compare(directory: &Path, folder: &Path, heir: &Segment, context: &str) -> Content {
     heir.recover().expect("a recovery");
     let survived = content(heir);
     heir.make_durable().expect("a durable journal");

@@ -2,6 +2,9 @@
 //! deaths, power cuts and errors of the disk.
 
 mod backup;
+#[expect(dead_code, reason = "the tests of survival use more of it")]
+#[path = "../survival/child.rs"]
+mod child;
 mod damage;
 mod deaths;
 mod deferral;
@@ -15,5 +18,19 @@ mod opening;
 mod point_in_time;
 mod power;
 mod recording_disk;
+mod stopped;
 mod store;
 mod watched;
+
+/// The entry point of the child processes, which is not a real test.
+#[test]
+fn role() {
+    let Some((role, store)) = child::role() else {
+        return;
+    };
+    let (_, run) = stopped::ROLES
+        .iter()
+        .find(|(name, _)| *name == role)
+        .expect("a known role");
+    run(&store);
+}
