@@ -14,7 +14,7 @@ use crate::journal::folder_lock::{self, FolderLock};
 use crate::journal::waiting;
 use crate::locking::shard_locks;
 use crate::mapped::disk::Disk;
-use crate::mapped::layout::{control, redo};
+use crate::mapped::layout::{PAGE, control, redo};
 use crate::mapped::platform;
 use crate::redo::ring::{self, SIZE_MIN};
 use crate::redo::{failure, lag};
@@ -264,6 +264,8 @@ pub(crate) fn begin(
     // A journal whose first checkpoint was not completed is of no use.
     remove_all(disk, folder);
     lock.write_store(segment)?;
+    // After a power cut, a file on a disk must be recognized as a store of another boot.
+    segment.mapping.sync(0, PAGE).map_err(fail)?;
     let _role = checkpoint::become_checkpointer(segment)?;
     shard_locks::pass_all(segment)?;
     let mapping = &segment.mapping;

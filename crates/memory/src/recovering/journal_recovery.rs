@@ -167,6 +167,8 @@ pub(crate) fn recover_from_checkpoint(
     };
     mapping.copy_from(0, &page[..PAGE as usize]);
     mapping.store(header::UNSYNCED, boot);
+    // After a power cut, a file on a disk must be recognized as a store of another boot.
+    mapping.sync(0, PAGE).map_err(fail("writing to the disk"))?;
     // The store gets its name once it is complete, so that no other process uses it before.
     let made = opening::with_suffix(&path, ".recovering");
     let _ = std::fs::remove_file(&made);
