@@ -106,7 +106,15 @@ pub(crate) fn write_out(segment: &Segment, sync: bool) -> Result<Progress, Error
         Ok(guard) => guard,
         Err(owner) => return Ok(Progress::Waits(owner)),
     };
-    let _entered = folder_lock::enter(segment)?;
+    let _entered = folder_lock::enter(segment).map_err(|error| match error {
+        // No process can write to the folder, for example because it is read-only.
+        Error::Journal { source, .. }
+            if !failure::is_given_up(&segment.mapping) && !is_of_this_process(&source) =>
+        {
+            failure::fail(segment, source)
+        }
+        error => error,
+    })?;
     // Only a writer fails, so no other process gives up the epoch from here on.
     if failure::is_given_up(&segment.mapping)
         && let Some(error) = failure::failure(segment)

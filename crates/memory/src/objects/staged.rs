@@ -347,6 +347,9 @@ pub(crate) fn free_of_the_dead(segment: &Segment, slot_index: Option<u64>) -> Re
                 .try_for_each(|&page| transaction.free_staged(index, page));
             let shortage = match freed.and_then(|()| commit(&mut transaction)) {
                 Ok(shortage) => shortage,
+                // No change is possible until a checkpoint succeeds. Leave these blocks to a later
+                // call, so that this process can join and write the checkpoint.
+                Err(Error::Journal { .. }) => break,
                 Err(error) => Some(transaction.shortage.ok_or(error)?),
             };
             if let Some(shortage) = shortage {

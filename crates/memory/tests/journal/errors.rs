@@ -8,7 +8,7 @@ use undercroft_memory::{Disk, Durability, Error, JournalOptions, Setting};
 
 use crate::history::{History, SEGMENT, random_choice};
 use crate::power::{repetitions, seed};
-use crate::store::{change, content, create, put};
+use crate::store::{change, content, create, create_journaled, put};
 
 /// The error number of a failed operation of a device.
 const EIO: i32 = 5;
@@ -294,4 +294,37 @@ fn journal_that_could_not_be_begun_can_be_begun_again() {
             history.begin().expect(&context);
         }
     }
+}
+
+#[test]
+fn blocks_of_dead_processes_do_not_stop_the_checkpoint_after_a_failure() {
+    let history = History::journaled();
+    let dying = history.another_handle();
+    std::mem::forget(dying.stage(0, 40_000).expect("a block"));
+    dying.abandon();
+    history.disk.fail_after(0, ENOSPC, false);
+    assert!(is_journal_error(history.segment.make_durable()));
+    assert!(history.disk.repair());
+    // A process that joins frees the blocks of dead ones if it can.
+    history.another_handle().checkpoint().expect("a checkpoint");
+    put(&history.segment, 0, 0, 64, 1).expect("a change");
+    history.segment.recover().expect("a recovery");
+    history.segment.make_durable().expect("a durable journal");
+    content(&history.segment);
+}
+
+#[test]
+fn lock_file_that_cannot_be_opened_stops_the_journal() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let (segment, folder) = create_journaled(directory.path());
+    let lock = folder.join("undercroft.lock");
+    std::fs::remove_file(&lock).expect("it exists");
+    std::fs::create_dir(&lock).expect("space");
+    put(&segment, 0, 0, 64, 1).expect("a change");
+    assert!(is_journal_error(segment.make_durable()));
+    assert!(segment.journal().expect("a journal").error.is_some());
+    assert!(is_journal_error(put(&segment, 0, 0, 64, 2)));
+    std::fs::remove_dir(&lock).expect("it exists");
+    segment.checkpoint().expect("a checkpoint");
+    put(&segment, 0, 0, 64, 3).expect("a change");
 }
