@@ -14,7 +14,10 @@ redis-cli redis-tools
 c++ g++
 pkg-config pkg-config
 valgrind valgrind
-chromium chromium' ;;
+chromium chromium
+mkfs.ext4 e2fsprogs
+mkfs.xfs xfsprogs
+mkfs.btrfs btrfs-progs' ;;
     demo) wanted='redis-server redis-server
 redis-cli redis-tools' ;;
     php) wanted='php php-cli

@@ -20,7 +20,7 @@ fn boot(store: &str) -> u64 {
 }
 
 /// Modifies a store so that it appears to have been changed during another boot.
-fn reboot(store: &str) {
+pub(crate) fn reboot(store: &str) {
     let other = boot(store) ^ 2;
     let file = File::options().write(true).open(store).expect("a store");
     file.write_all_at(&other.to_le_bytes(), UNSYNCED)
