@@ -7,6 +7,7 @@
 //! - `fixture`: the store for every scenario.
 //! - `fresh`: creates stores for tests, and random numbers that a seed reproduces.
 //! - `image`: snapshots of store files, and copies created from snapshots.
+//! - `journals`: stores that are recovered from copies of journals.
 //! - `moved_disk`: a disk for the journal of a copied store file.
 //! - `race`: interrupts reads at a point that a test chooses.
 //! - `scenario`: the changes during which crash tests kill a process.
@@ -18,6 +19,7 @@ pub mod examples;
 mod fixture;
 pub mod fresh;
 pub mod image;
+pub mod journals;
 pub mod moved_disk;
 pub mod race;
 pub mod scenario;

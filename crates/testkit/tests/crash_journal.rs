@@ -5,13 +5,14 @@
 //! Real kills of many processes are tested in `crash_storm.rs`.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use undercroft_engine::{Durability, Store};
 use undercroft_memory::{JournalOptions, Segment};
 use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::image::Image;
+use undercroft_testkit::journals::copy_folder;
 use undercroft_testkit::moved_disk::MovedDisk;
 use undercroft_testkit::scenario::{self, Scenario, Steps};
 use undercroft_testkit::state::{self, State};
@@ -126,24 +127,16 @@ impl Prepared {
     }
 }
 
-/// Copies a journal's folder without its lock, which only allows the store that it names.
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir(to).expect("a new folder");
-    for entry in std::fs::read_dir(from).expect("the folder") {
-        let entry = entry.expect("a file");
-        if entry.file_name() != "undercroft.lock" {
-            std::fs::copy(entry.path(), to.join(entry.file_name())).expect("room for a copy");
-        }
-    }
-}
-
 #[test]
 fn recovered_store_equals_the_survivor_after_a_kill_at_any_machine_instruction() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let (count, states) = EXTENTS[Extent::asked() as usize];
-    let mut chosen = fresh::chosen(Extent::Full, &mut random, |scenario| {
-        scenario.steps == Steps::Always
+    let extent = Extent::asked();
+    let mut chosen = fresh::chosen(Extent::Full, &mut random, |scenario| match scenario.steps {
+        Steps::Always => true,
+        Steps::Full => extent == Extent::Full,
+        Steps::Never => false,
     });
     random.shuffle(&mut chosen);
     scenario::choose_names();

@@ -5,7 +5,7 @@ use std::path::Path;
 use undercroft_engine::{Error, Store};
 use undercroft_testkit::moved_disk::MovedDisk;
 use undercroft_testkit::scenario;
-use undercroft_testkit::storm::{copier, messages, reader, writer};
+use undercroft_testkit::storm::{checkpointer, copier, messages, reader, writer};
 use undercroft_testkit::{state, trace};
 
 fn main() {
@@ -25,7 +25,7 @@ fn main() {
         }
         _ => {
             eprintln!(
-                "expected: act|act-beside-copy SCENARIO PATH, copy PATH, or write|read|read-only|copy|publish|subscribe PATH \
+                "expected: act|act-beside-copy SCENARIO PATH, copy PATH, or write|read|read-only|copy|checkpoint|publish|subscribe PATH \
                  PROGRESS SEED THREADS, got {arguments:?}"
             );
             std::process::exit(2);
@@ -45,9 +45,13 @@ fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Resu
         "write" => writer::run(path, progress, seed, threads),
         "read" | "read-only" => reader::run(path, progress, seed, role == "read"),
         "copy" => copier::run(path, progress),
+        "checkpoint" => checkpointer::run(path, progress),
         "publish" => messages::publish(path, progress, seed),
         "subscribe" => messages::subscribe(path, progress, seed),
-        _ => Err("expected the role write, read, read-only, copy, publish or subscribe".into()),
+        _ => Err(
+            "expected the role write, read, read-only, copy, checkpoint, publish or subscribe"
+                .into(),
+        ),
     }
 }
 

@@ -70,6 +70,20 @@ impl State {
         Ok(state)
     }
 
+    /// Describes how this state differs from the expected one.
+    pub fn difference(&self, expected: &State) -> String {
+        let mut text = String::new();
+        let keys = self.content.keys().chain(expected.content.keys());
+        for key in keys.filter(|key| self.content.get(key) != expected.content.get(key)) {
+            let name = String::from_utf8_lossy(&key.1);
+            text += &format!("key {name} of database {} differs\n", key.0);
+        }
+        if text.is_empty() {
+            text = format!("expected {}\nfound {}", expected.summary(), self.summary());
+        }
+        text
+    }
+
     /// Returns the keys with shortened values, for test messages.
     pub(super) fn summary(&self) -> String {
         let keys = self

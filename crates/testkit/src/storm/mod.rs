@@ -4,6 +4,7 @@
 //! which processes hang, and how often dead processes have incremented a counter.
 //!
 //! - `accounts`: accounts whose balances always add up to zero.
+//! - `checkpointer`: a process that repeatedly writes checkpoints.
 //! - `copier`: a process that repeatedly copies the store, and checks that each copy is a
 //!   consistent snapshot.
 //! - `feeds`: feeds whose items can be verified.
@@ -16,6 +17,7 @@
 //! - `writer`: a process that makes random changes until it is killed.
 
 pub mod accounts;
+pub mod checkpointer;
 pub mod copier;
 pub mod feeds;
 pub mod member;
