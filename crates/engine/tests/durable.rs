@@ -8,6 +8,7 @@ use undercroft_engine::{Durability, Options, Store, Terms};
 use undercroft_memory::fault::die_after;
 use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::image::Image;
+use undercroft_testkit::journals::compare_with_journal;
 use undercroft_testkit::scenario::{Scenario, choose_names};
 use undercroft_testkit::state::{self, State};
 
@@ -81,6 +82,50 @@ fn recovered_store_equals_the_survivor_after_every_kind_of_change() {
         }
     }
     println!("durable: {} kinds of change recovered", scenarios.len());
+}
+
+/// Makes changes of random kinds one after another in one store, with checkpoints in between.
+#[test]
+fn recovered_store_equals_the_survivor_after_random_kinds_of_change() {
+    choose_names();
+    let seed = fresh::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let directory = fresh::directory();
+    let path = directory.path().join("store");
+    let store = state::create(&path);
+    let terms = Terms {
+        journal: Some(directory.path().join("store.journal")),
+        ..Terms::default()
+    };
+    let begun = store.set_durability(Durability::EverySecond, &terms);
+    begun.expect("a journal");
+    drop(store);
+    let mut kinds = fresh::chosen(Extent::asked(), &mut random, |_| true);
+    random.shuffle(&mut kinds);
+    for (number, scenario) in kinds.iter().enumerate() {
+        let context = format!("{} (seed {seed})", scenario.name);
+        let store = state::open(&path).expect("a whole store");
+        store.flush_all(random.bool()).expect("room");
+        store.forget_texts().expect("room");
+        // Long messages occupy memory for a while.
+        store.set_time(state::NOW + state::MESSAGES_KEPT);
+        store.upkeep_all().expect("a sound store");
+        store.set_time(state::NOW);
+        (scenario.prepare)(&store);
+        if random.u32(..8) == 0 {
+            store.checkpoint().expect(&context);
+        }
+        // Another handle, as another process would have, which holds no lease.
+        drop(store);
+        let store = state::open(&path).expect("a whole store");
+        (scenario.act)(&store);
+        if number % 8 == 0 || number + 1 == kinds.len() {
+            store.recover().expect(&context);
+            if let Err(why) = compare_with_journal(&store, state::NOW) {
+                panic!("{context}: {why}");
+            }
+        }
+    }
 }
 
 /// Creates a store with a journal in a directory.

@@ -88,6 +88,10 @@ impl Embedded {
         }
     }
 
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Sets the time of the store, in Unix milliseconds.
     pub(crate) fn set_time(&self, time: u64) {
         self.store.set_time(time);

@@ -4,6 +4,7 @@
 mod again;
 mod as_redis;
 mod death;
+mod durable;
 mod functions;
 mod harm;
 mod host;
