@@ -84,48 +84,61 @@ fn recovered_store_equals_the_survivor_after_every_kind_of_change() {
     println!("durable: {} kinds of change recovered", scenarios.len());
 }
 
-/// Makes changes of random kinds one after another in one store, with checkpoints in between.
+/// The number of kinds of change that are made in one store.
+const KINDS_PER_STORE: usize = 8;
+/// The capacity of these stores in bytes. In smaller ones, the kinds of change leave too little memory
+/// in one piece for the next ones.
+const CAPACITY: u64 = 64 << 20;
+
+/// Makes changes of random kinds one after another in a store, with checkpoints in between.
 #[test]
 fn recovered_store_equals_the_survivor_after_random_kinds_of_change() {
     choose_names();
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
-    let directory = fresh::directory();
-    let path = directory.path().join("store");
-    let store = state::create(&path);
-    let terms = Terms {
-        journal: Some(directory.path().join("store.journal")),
-        ..Terms::default()
-    };
-    let begun = store.set_durability(Durability::EverySecond, &terms);
-    begun.expect("a journal");
-    drop(store);
     let mut kinds = fresh::chosen(Extent::asked(), &mut random, |_| true);
     random.shuffle(&mut kinds);
-    for (number, scenario) in kinds.iter().enumerate() {
-        let context = format!("{} (seed {seed})", scenario.name);
-        let store = state::open(&path).expect("a whole store");
-        store.flush_all(random.bool()).expect("room");
-        store.forget_texts().expect("room");
-        // Long messages occupy memory for a while.
-        store.set_time(state::NOW + state::MESSAGES_KEPT);
-        store.upkeep_all().expect("a sound store");
-        store.set_time(state::NOW);
-        (scenario.prepare)(&store);
-        if random.u32(..8) == 0 {
-            store.checkpoint().expect(&context);
-        }
-        // Another handle, as another process would have, which holds no lease.
+    for kinds in kinds.chunks(KINDS_PER_STORE) {
+        let names: Vec<&str> = kinds.iter().map(|scenario| scenario.name).collect();
+        let context = format!("{names:?} (seed {seed})");
+        let directory = fresh::directory();
+        let path = directory.path().join("store");
+        let terms = Terms {
+            journal: Some(directory.path().join("store.journal")),
+            ..Terms::default()
+        };
+        let store = state::create_of(&path, CAPACITY);
+        let begun = store.set_durability(Durability::EverySecond, &terms);
         drop(store);
+        begun.expect("a journal");
+        for scenario in kinds {
+            make_change(scenario, &path, &mut random);
+        }
         let store = state::open(&path).expect("a whole store");
-        (scenario.act)(&store);
-        if number % 8 == 0 || number + 1 == kinds.len() {
-            store.recover().expect(&context);
-            if let Err(why) = compare_with_journal(&store, state::NOW) {
-                panic!("{context}: {why}");
-            }
+        store.recover().expect(&context);
+        if let Err(why) = compare_with_journal(&store, state::NOW) {
+            panic!("{context}: {why}");
         }
     }
+}
+
+/// Empties a store and makes a change.
+fn make_change(scenario: &Scenario, path: &Path, random: &mut fastrand::Rng) {
+    let store = state::open(path).expect("a whole store");
+    store.flush_all(random.bool()).expect("room");
+    store.forget_texts().expect("room");
+    // Long messages occupy memory for a while.
+    store.set_time(state::NOW + state::MESSAGES_KEPT);
+    store.upkeep_all().expect("a sound store");
+    store.set_time(state::NOW);
+    (scenario.prepare)(&store);
+    if random.u32(..8) == 0 {
+        store.checkpoint().expect(scenario.name);
+    }
+    // Another handle, as another process would have, which holds no lease.
+    drop(store);
+    let store = state::open(path).expect("a whole store");
+    (scenario.act)(&store);
 }
 
 /// Creates a store with a journal in a directory.

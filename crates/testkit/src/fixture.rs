@@ -20,8 +20,16 @@ pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 /// # Panics
 /// Panics if the store cannot be created.
 pub fn create(path: &Path) -> Store {
+    create_of(path, 4 << 20)
+}
+
+/// Creates a store like [`create`], with another capacity in bytes.
+///
+/// # Panics
+/// Panics if the store cannot be created.
+pub fn create_of(path: &Path, capacity: u64) -> Store {
     let options = Options {
-        capacity: Some(4 << 20),
+        capacity: Some(capacity),
         shards: Some(2),
         ring: Some(64 << 10),
     };

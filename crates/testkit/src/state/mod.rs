@@ -6,6 +6,6 @@
 mod content;
 mod recovery;
 
-pub use crate::fixture::{HASH_KEY, MESSAGES_KEPT, NOW, create, open};
+pub use crate::fixture::{HASH_KEY, MESSAGES_KEPT, NOW, create, create_of, open};
 pub use content::{Content, State, content_of};
 pub use recovery::{Expected, Outcome, problems, verify};
