@@ -64,6 +64,8 @@ impl Settings {
             ("maxmemory-policy", &arguments.maxmemory_policy),
             ("maxclients", &arguments.maxclients),
             ("threads", &arguments.threads),
+            ("dir", &arguments.dir),
+            ("dbfilename", &arguments.dbfilename),
         ];
         if let Some(store) = arguments.store.given() {
             settings.store = store.to_owned();
@@ -87,6 +89,26 @@ impl Settings {
         }
         settings.journal = settings.journal.map(|path| absolute(&path));
         Ok(settings)
+    }
+
+    /// Returns the file to which SAVE and BGSAVE write snapshots, if the operator chose its folder.
+    ///
+    /// # Errors
+    /// Returns an error if the folder does not exist.
+    pub(crate) fn snapshot(&self) -> Result<Option<PathBuf>, Failure> {
+        let text = |name| String::from_utf8_lossy(&self.config.value(name).text()).into_owned();
+        let folder = text("dir");
+        if folder.is_empty() {
+            return Ok(None);
+        }
+        let folder = absolute(Path::new(&folder));
+        if !folder.is_dir() {
+            return Err(Failure::usage(format_args!(
+                "dir {}: expected a folder for the file of SAVE and BGSAVE",
+                folder.display()
+            )));
+        }
+        Ok(Some(folder.join(text("dbfilename"))))
     }
 
     /// Returns the terms with which the store is opened or created.

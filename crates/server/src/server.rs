@@ -10,6 +10,7 @@ use undercroft_engine::Store;
 
 use crate::error::Error;
 use crate::log::log;
+use crate::shared::dump_file::DumpFile;
 use crate::shared::limits::OTHER_DESCRIPTORS;
 use crate::shared::state::{Files, Shared, Thread};
 use crate::shared::store_change::Reopen;
@@ -28,6 +29,8 @@ pub struct Options {
     pub config_file: String,
     /// The folder in which CONFIG SET begins a journal, or `None` for the store's default folder.
     pub journal: Option<PathBuf>,
+    /// The file to which SAVE and BGSAVE write snapshots, or `None` if the operator chose none.
+    pub snapshot: Option<PathBuf>,
 }
 
 /// Returns a server's default configuration. It is stricter than [`Config::new`] toward clients
@@ -97,6 +100,7 @@ impl Server {
         let files = Files {
             config: options.config_file,
             journal: options.journal,
+            snapshot: options.snapshot.map(|path| Arc::new(DumpFile::new(path))),
         };
         let shared = Shared::new(store, config, seen, port, files);
         let (room, wanted) = shared.room();

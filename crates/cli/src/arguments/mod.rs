@@ -183,6 +183,7 @@ Examples:
   undercroft serve
   undercroft serve cache --port 6400 --maxmemory 4gb
   undercroft serve cache --durability everysec
+  undercroft serve cache --dir /var/backups/cache
   undercroft serve --port 0 --unixsocket /run/me/undercroft.sock
   UNDERCROFT_REQUIREPASS=secret undercroft serve --bind '* -::*'
   undercroft serve --config /etc/undercroft.conf")]
@@ -270,6 +271,23 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) journal: Option<PathBuf>,
+    /// Folder in which SAVE and BGSAVE write a snapshot in the format of Redis; clients cannot change it
+    /// [default: none; both commands then write a checkpoint of the journal only]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "UNDERCROFT_DIR",
+        hide_env_values = true
+    )]
+    pub(crate) dir: Option<String>,
+    /// Name of the snapshot in that folder [default: dump.rdb]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "UNDERCROFT_DBFILENAME",
+        hide_env_values = true
+    )]
+    pub(crate) dbfilename: Option<String>,
     /// Maximum number of clients at a time [default: 10000]
     #[arg(
         long,

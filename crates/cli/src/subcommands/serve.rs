@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
 fn serve(arguments: &Serve) -> Outcome {
     let settings = Settings::read(arguments)?;
     let terms = settings.terms();
+    let snapshot = settings.snapshot()?;
     let store = store::open_or_create_on(&settings.store, &terms)?;
     let (config, stored) = (settings.config, settings.stored);
     agree(&store, &config, &stored)?;
@@ -64,6 +65,7 @@ fn serve(arguments: &Serve) -> Outcome {
         threads: settings.threads,
         config_file: config_file(arguments),
         journal: terms.journal.clone(),
+        snapshot,
     };
     let asks_nobody =
         config.value("requirepass").text().is_empty() && !config.boolean("protected-mode");

@@ -6,6 +6,7 @@
 //! - `data`: data of every type and encoding.
 //! - `export`: writes RDB files that real servers read.
 //! - `import`: imports RDB files that real servers wrote.
+//! - `save`: SAVE and BGSAVE of a server with a folder for snapshots.
 //! - `support`: runs the command and the servers.
 
 mod aof;
@@ -14,4 +15,5 @@ mod damage;
 mod data;
 mod export;
 mod import;
+mod save;
 mod support;

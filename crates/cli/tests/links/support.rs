@@ -137,6 +137,8 @@ pub(crate) fn save(server: &Server) -> PathBuf {
 pub(crate) fn serve(arguments: &[&str]) -> Server {
     let settings = Settings {
         arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+        // The image of a snapshot has the size of the store's address space.
+        memory_max: None,
         ..Settings::default()
     };
     Server::start(Kind::Undercroft, settings).expect("undercroft serve starts")

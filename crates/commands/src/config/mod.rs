@@ -216,6 +216,9 @@ impl Config {
                 let before = "ERR Unknown option or number of arguments for CONFIG SET - ";
                 CommandError::quoting(before, name, "")
             })?;
+            if found.parameter.protected {
+                return Err(failure(name, "can't set protected config"));
+            }
             if found.parameter.immutable {
                 return Err(failure(name, "can't set immutable config"));
             }

@@ -2,7 +2,7 @@
 
 use undercroft_numbers::parse_integer;
 
-use super::parse::{addresses, memory, notifications, output_limits, percentiles, save};
+use super::parse::{addresses, file_name, memory, notifications, output_limits, percentiles, save};
 use super::value::Value;
 
 /// A function that validates and normalizes a new value, given the old value and the new one. On
@@ -37,6 +37,8 @@ pub struct Parameter {
     pub kind: Kind,
     /// Whether the parameter can be set only at startup.
     pub immutable: bool,
+    /// Whether the parameter is immutable because a client could misuse it, which the error says.
+    pub protected: bool,
     /// Whether the value must not appear in logs.
     pub secret: bool,
     /// The reason why only the default is supported, or `None` if every value is supported.
@@ -54,6 +56,7 @@ impl Parameter {
             alias: None,
             kind,
             immutable: false,
+            protected: false,
             secret: false,
             not_done: None,
             unsupported: None,
@@ -66,10 +69,16 @@ impl Parameter {
             alias: None,
             kind,
             immutable: true,
+            protected: false,
             secret: false,
             not_done: None,
             unsupported: None,
         }
+    }
+
+    const fn protected(mut self) -> Parameter {
+        self.protected = true;
+        self
     }
 
     const fn alias(mut self, alias: &'static str) -> Parameter {
@@ -280,6 +289,9 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("auto-aof-rewrite-min-size", Memory(64 * MIB, 0, LONG))
         .not_done("not supported: a checkpoint begins once the journal has grown by 64 MiB"),
     Parameter::new("checkpoint-rate", Memory(256 * MIB, 0, LONG)),
+    // Fixed, because a client must not choose where the server writes files.
+    Parameter::fixed("dir", Text("")).protected(),
+    Parameter::fixed("dbfilename", Checked("dump.rdb", file_name)).protected(),
     Parameter::new("save", Checked("", save)).not_done(
         "a schedule of snapshots is not supported: 'appendonly yes' keeps every change, and BGSAVE \
          writes a checkpoint",

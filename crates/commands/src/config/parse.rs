@@ -29,6 +29,14 @@ pub(super) fn memory(text: &[u8]) -> Option<u64> {
     Some(number.saturating_mul(factor))
 }
 
+/// Checks the name of a file, which must not be a path.
+pub(super) fn file_name(_: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
+    match text.is_empty() || text.contains(&b'/') || matches!(text, b"." | b"..") {
+        true => Err("dbfilename can't be a path, just a filename"),
+        false => Ok(text.to_vec()),
+    }
+}
+
 /// Validates the value of `save`: pairs of seconds and numbers of changes.
 pub(super) fn save(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const INVALID: &str = "Invalid save parameters";

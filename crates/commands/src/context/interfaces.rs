@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::{WaitOutcome, Wanted};
-use undercroft_engine::{Access, Error};
+use undercroft_engine::{Access, Error, Store};
 
 use crate::config::{Parameter, Value};
 use crate::session::{ClientInfo, KillFilter, Session};
@@ -199,6 +199,15 @@ pub struct ShutdownOptions {
     pub abort: bool,
 }
 
+/// The file to which SAVE and BGSAVE write snapshots of a store, in the format of Redis.
+pub trait SnapshotFile: Send + Sync {
+    /// Replaces the file with a snapshot of the store. Other processes keep reading and writing.
+    ///
+    /// # Errors
+    /// Returns the complete error reply, including its code. The old file then remains.
+    fn write(&self, store: &Store) -> Result<(), String>;
+}
+
 /// The operations on the process itself that commands require. The default implementations suit a
 /// process that embeds the store.
 pub trait Control: Send + Sync {
@@ -230,6 +239,12 @@ pub trait Control: Send + Sync {
     /// Returns the folder in which CONFIG SET begins a journal, or `None` for the store's default
     /// folder.
     fn journal_folder(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Returns the file to which SAVE and BGSAVE write snapshots, or `None` if the operator chose no
+    /// folder for it.
+    fn snapshot_file(&self) -> Option<Arc<dyn SnapshotFile>> {
         None
     }
 

@@ -39,7 +39,7 @@ use crate::statistics::slowlog::SlowLog;
 use crate::statistics::{Lap, Statistics};
 use crate::table::{self, Command};
 
-pub use interfaces::{Connections, Control, Facts, Inbox, ShutdownOptions};
+pub use interfaces::{Connections, Control, Facts, Inbox, ShutdownOptions, SnapshotFile};
 pub use pause::Pause;
 pub(crate) use scratch::SessionScratch;
 pub(crate) use timing::Timing;
@@ -329,6 +329,11 @@ fn system_time() -> i64 {
 }
 
 impl Process {
+    /// Returns the clock, which returns Unix microseconds.
+    pub(crate) fn clock(&self) -> fn() -> i64 {
+        self.clock
+    }
+
     /// Returns a process with the given configuration and `threads` threads that run commands.
     pub fn new(config: Config, threads: usize) -> Process {
         Process::with_clock(config, threads, system_time)

@@ -1,9 +1,9 @@
-//! Counts the checkpoints that this process has written on request, for INFO.
+//! Counts the checkpoints and snapshots that this process has written on request, for INFO.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The results of the checkpoints that clients of this process have requested. A checkpoint that
+/// The results of the checkpoints and snapshots that clients of this process have requested. A checkpoint that
 /// begins because the journal has grown is not counted, because any process can write it.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
@@ -12,6 +12,10 @@ pub(crate) struct Checkpoints {
     /// How long the last checkpoint took, in seconds, or -1 if none was written.
     seconds: AtomicI64,
     has_failed: AtomicBool,
+    /// Whether a thread of this process is writing a snapshot to a file.
+    is_saving: AtomicBool,
+    /// The time when the last snapshot was written to a file, in Unix seconds, or 0.
+    last_file: AtomicI64,
 }
 
 impl Default for Checkpoints {
@@ -21,6 +25,8 @@ impl Default for Checkpoints {
             failed_in_a_row: AtomicU64::new(0),
             seconds: AtomicI64::new(-1),
             has_failed: AtomicBool::new(false),
+            is_saving: AtomicBool::new(false),
+            last_file: AtomicI64::new(0),
         }
     }
 }
@@ -38,6 +44,31 @@ impl Checkpoints {
         let seconds = start.elapsed().as_secs() as i64;
         self.seconds.store(seconds, Ordering::Relaxed);
         is_complete
+    }
+
+    /// Begins a snapshot. Returns `false` if one is being written already.
+    pub(crate) fn begin_file(&self) -> bool {
+        !self.is_saving.swap(true, Ordering::Relaxed)
+    }
+
+    /// Ends a snapshot. `saved` is the time in Unix seconds when it was complete, or `None` if it
+    /// failed.
+    pub(crate) fn end_file(&self, saved: Option<i64>) {
+        if let Some(saved) = saved {
+            self.last_file.store(saved, Ordering::Relaxed);
+        }
+        self.is_saving.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns whether a snapshot is being written.
+    pub(crate) fn is_saving(&self) -> bool {
+        self.is_saving.load(Ordering::Relaxed)
+    }
+
+    /// Returns the time of the last snapshot in Unix seconds, if there was one.
+    pub(crate) fn last_file(&self) -> Option<i64> {
+        let saved = self.last_file.load(Ordering::Relaxed);
+        (saved != 0).then_some(saved)
     }
 
     /// Returns the number of complete checkpoints.

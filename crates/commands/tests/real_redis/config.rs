@@ -245,8 +245,6 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("bio_cpulist", "there are no such threads"),
     ("cluster-", "there is no cluster mode"),
     ("crash-", "crashes are not reported in this way"),
-    ("dbfilename", "a checkpoint is part of the journal"),
-    ("dir", "the journal's folder belongs to the store"),
     ("disable-thp", "the memory is a file's"),
     ("enable-module-command", "modules are not supported"),
     ("enable-protected-configs", "none is protected"),

@@ -6,11 +6,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use undercroft_commands::config::{Parameter, Value};
-use undercroft_commands::context::{Connections, Control, Facts, Host, Inbox, ShutdownOptions};
+use undercroft_commands::context::{
+    Connections, Control, Facts, Host, Inbox, ShutdownOptions, SnapshotFile,
+};
 use undercroft_commands::session::{ClientInfo, KillFilter, Session};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::{WaitOutcome, Wanted};
-use undercroft_engine::{Access, Error};
+use undercroft_engine::{Access, Error, Store};
 
 use crate::log::log;
 use crate::shared::limits::make_room_for;
@@ -264,6 +266,11 @@ impl Control for Shared {
         self.files.journal.clone()
     }
 
+    fn snapshot_file(&self) -> Option<Arc<dyn SnapshotFile>> {
+        let file = self.files.snapshot.clone();
+        file.map(|file| file as Arc<dyn SnapshotFile>)
+    }
+
     fn sleep(&self, time: Duration) {
         let (lock, stopped) = &self.stopped;
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -277,7 +284,8 @@ impl Control for Shared {
         }
         let store = self.store();
         let is_journaled = store.journal().is_some();
-        if options.save == Some(true) && !is_journaled {
+        let snapshot = self.snapshot_file().filter(|_| options.save == Some(true));
+        if options.save == Some(true) && !is_journaled && snapshot.is_none() {
             return Err(
                 "ERR the store has no journal: begin one with CONFIG SET appendonly yes, copy the \
                  store with undercroft export, or use SHUTDOWN NOSAVE"
@@ -288,6 +296,14 @@ impl Control for Shared {
             let durable = store.wait_until_durable(store.journal_head(), LAST_WAIT);
             if let Err(error) = durable {
                 log(format_args!("not shutting down: {error}"));
+                return Err("ERR Errors trying to SHUTDOWN. Check logs.".into());
+            }
+        }
+        if let Some(snapshot) = snapshot {
+            let written = Store::open(store.path(), true)
+                .map_err(|error| error.to_string())
+                .and_then(|store| snapshot.write(&store));
+            if written.is_err() && !options.force {
                 return Err("ERR Errors trying to SHUTDOWN. Check logs.".into());
             }
         }

@@ -1,5 +1,6 @@
 //! Holds the state that all threads of a server share. Used by connections and workers.
 //!
+//! - `dump_file`: the file of SAVE and BGSAVE.
 //! - `following`: the thread that follows a source.
 //! - `group_commit`: collects the requests of all threads to sync the journal.
 //! - `host`: the server's interface for commands.
@@ -13,6 +14,7 @@
 //! - `store_change`: switches to another store while all threads are stopped.
 //! - `totals`: the statistics of INFO.
 
+pub(crate) mod dump_file;
 pub(crate) mod following;
 pub(crate) mod group_commit;
 mod host;

@@ -14,6 +14,7 @@ use undercroft_commands::statistics::latency::Event;
 use undercroft_engine::Store;
 use undercroft_engine::waiting::Waiters;
 
+use crate::shared::dump_file::DumpFile;
 use crate::shared::following::Following;
 use crate::shared::group_commit::GroupCommit;
 use crate::shared::hub::Hub;
@@ -128,6 +129,8 @@ pub(crate) struct Files {
     pub(crate) config: String,
     /// The folder in which CONFIG SET begins a journal.
     pub(crate) journal: Option<PathBuf>,
+    /// The file to which SAVE and BGSAVE write snapshots.
+    pub(crate) snapshot: Option<Arc<DumpFile>>,
 }
 
 /// The limits of scripts. Without a time limit, an endless script that has written could be stopped

@@ -1,19 +1,25 @@
 //! Implements the commands that make changes durable: SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE and
 //! WAITAOF. The durability mode itself is changed with CONFIG SET.
 //!
-//! A checkpoint takes the place of both an RDB snapshot and a rewritten append-only file.
+//! A checkpoint takes the place of both an RDB snapshot and a rewritten append-only file. If the
+//! operator chose a folder for snapshots, SAVE and BGSAVE also write one, after the checkpoint of a
+//! store with a journal.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use undercroft_engine::{Durability, Error, Store, Terms, is_patience_limited};
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::context::{Context, HandlerEntry};
+use crate::context::{Context, HandlerEntry, SnapshotFile};
 use crate::failure::{Blocked, Failure, Outcome};
 use crate::handlers::server::info;
 use crate::reply::Reply;
+use crate::statistics::checkpoints::Checkpoints;
 
 /// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
@@ -27,7 +33,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
 /// The error for a checkpoint of a store without a journal.
 const NO_JOURNAL: CommandError = CommandError::fixed(
     "ERR the store has no journal, so there is nothing to write a checkpoint to: begin one with \
-     CONFIG SET appendonly yes",
+     CONFIG SET appendonly yes, or start the server with a folder for dump.rdb (dir)",
 );
 /// Redis' error for a snapshot that begins while another one is being written.
 const SAVING: CommandError = CommandError::fixed("ERR Background save already in progress");
@@ -61,6 +67,22 @@ pub(super) fn change_mode(context: &Context<'_>, mode: Durability) -> Result<(),
     patient.set_durability(mode, &terms)
 }
 
+/// The reason why a checkpoint or a snapshot failed.
+enum SaveFailure {
+    Checkpoint(Error),
+    /// The error reply.
+    Snapshot(String),
+}
+
+impl From<SaveFailure> for Failure {
+    fn from(failure: SaveFailure) -> Failure {
+        match failure {
+            SaveFailure::Checkpoint(error) => Failure::from(error).into_error().into(),
+            SaveFailure::Snapshot(text) => CommandError::new(text).into(),
+        }
+    }
+}
+
 /// Begins a checkpoint on a thread of its own, which calls `ended` with whether it is complete.
 /// Returns `in_progress` if a process is writing one already.
 fn begin_checkpoint(
@@ -78,22 +100,79 @@ fn begin_checkpoint(
         Some(true) => return Err(in_progress.into()),
         Some(false) => {}
     }
-    let (checkpoints, start) = (context.host.process.checkpoints.clone(), Instant::now());
-    let begun = store.begin_checkpoint(move |result| {
-        checkpoints.note(start, result.is_ok());
-        ended(result);
-    });
-    match begun {
+    match store.begin_checkpoint(ended) {
         Err(error) if error.is_busy() && is_writing() == Some(true) => Err(in_progress.into()),
         begun => Ok(begun?),
     }
 }
 
-/// Handles SAVE, which replies once the checkpoint is complete.
+/// A snapshot that is being written to a file.
+struct Snapshot {
+    file: Arc<dyn SnapshotFile>,
+    store: PathBuf,
+    checkpoints: Arc<Checkpoints>,
+    clock: fn() -> i64,
+}
+
+impl Snapshot {
+    fn write(&self) -> Result<(), SaveFailure> {
+        // The served store's handle is impatient, and a snapshot waits for other copies to end.
+        let store = Store::open(&self.store, true).map_err(SaveFailure::Checkpoint)?;
+        self.file.write(&store).map_err(SaveFailure::Snapshot)
+    }
+}
+
+/// Begins a checkpoint, a snapshot, or both, on a thread of its own, which calls `ended` with the
+/// result.
+fn begin_save(
+    context: &Context<'_>,
+    ended: impl FnOnce(Result<(), SaveFailure>) + Send + 'static,
+) -> Result<(), Failure> {
+    let (checkpoints, start) = (context.host.process.checkpoints.clone(), Instant::now());
+    let Some(file) = context.host.control.snapshot_file() else {
+        return begin_checkpoint(context, SAVING, move |result| {
+            checkpoints.note(start, result.is_ok());
+            ended(result.map_err(SaveFailure::Checkpoint));
+        });
+    };
+    let store = context.store.store();
+    let snapshot = Snapshot {
+        file,
+        store: store.path().to_owned(),
+        checkpoints,
+        clock: context.host.process.clock(),
+    };
+    if !snapshot.checkpoints.begin_file() {
+        return Err(SAVING.into());
+    }
+    let checkpoints = Arc::clone(&snapshot.checkpoints);
+    let after = move |checkpoint: Result<(), Error>| {
+        let written = checkpoint.map_err(SaveFailure::Checkpoint);
+        let written = written.and_then(|()| snapshot.write());
+        let saved = written.is_ok().then(|| (snapshot.clock)() / 1_000_000);
+        snapshot.checkpoints.end_file(saved);
+        snapshot.checkpoints.note(start, written.is_ok());
+        ended(written);
+    };
+    let begun = match store.journal() {
+        Some(_) => begin_checkpoint(context, SAVING, after),
+        None => thread::Builder::new()
+            .name("save".to_owned())
+            .spawn(move || after(Ok(())))
+            .map(drop)
+            .map_err(|error| CommandError::new(format!("ERR starting a thread: {error}")).into()),
+    };
+    if begun.is_err() {
+        checkpoints.end_file(None);
+    }
+    begun
+}
+
+/// Handles SAVE, which replies once the checkpoint or the snapshot is complete.
 fn save(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     take_own_thread(context)?;
     let (sender, receiver) = sync_channel(1);
-    begin_checkpoint(context, SAVING, move |result| {
+    begin_save(context, move |result| {
         // If the caller is gone, the result is in the statistics.
         let _ = sender.send(result);
     })?;
@@ -108,8 +187,8 @@ fn save(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
             reply.ok();
             Ok(())
         }
-        Some(Err(error)) => Err(Failure::from(error).into_error().into()),
-        None => Err(CommandError::fixed("ERR the thread that wrote the checkpoint ended").into()),
+        Some(Err(failure)) => Err(failure.into()),
+        None => Err(CommandError::fixed("ERR the thread that was saving the store ended").into()),
     }
 }
 
@@ -122,7 +201,8 @@ fn bgsave(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     {
         return Err(CommandError::SYNTAX.into());
     }
-    begin_in_background(context, SAVING)?;
+    // Only INFO and the log show the result.
+    begin_save(context, |_| {})?;
     reply.simple(match context.session.transaction.queue {
         None => "Background saving started",
         Some(_) => "Background saving scheduled",
@@ -132,17 +212,15 @@ fn bgsave(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
 
 /// Handles BGREWRITEAOF.
 fn bgrewriteaof(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    begin_in_background(context, REWRITING)?;
+    let (checkpoints, start) = (context.host.process.checkpoints.clone(), Instant::now());
+    begin_checkpoint(context, REWRITING, move |result| {
+        checkpoints.note(start, result.is_ok());
+    })?;
     reply.simple(match context.session.transaction.queue {
         None => "Background append only file rewriting started",
         Some(_) => "Background append only file rewriting scheduled",
     });
     Ok(())
-}
-
-/// Begins a checkpoint whose result only INFO shows.
-fn begin_in_background(context: &Context<'_>, in_progress: CommandError) -> Result<(), Failure> {
-    begin_checkpoint(context, in_progress, |_| {})
 }
 
 /// Handles LASTSAVE. For a store without a checkpoint, the reply matches that of a Redis server that

@@ -49,8 +49,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(N) where N is the size of the store",
-            "Writes a checkpoint of the store, and replies when it is complete. Other commands run \
-             in the meantime.",
+            "Writes a checkpoint of the store and, if the operator chose `dir`, a snapshot for \
+             Redis. Other commands run in the meantime.",
         )
         .reply("OK"),
     Command::new("bgsave", -1, Group::Server, "1.0.0")
@@ -58,7 +58,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "[SCHEDULE]",
             "O(1)",
-            "Begins a checkpoint of the store in the background.",
+            "Begins a checkpoint, and a snapshot for Redis, like SAVE, in the background.",
         )
         .reply("simple"),
     Command::new("bgrewriteaof", 1, Group::Server, "1.0.0")
@@ -66,7 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Begins a checkpoint of the store in the background, like BGSAVE. The journal's older \
+            "Begins a checkpoint of the store in the background. The journal's older \
              files are then removed.",
         )
         .reply("simple"),
@@ -77,7 +77,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Returns the time of the last checkpoint, or the start time of the server if there is \
+            "Returns the time of the last checkpoint or snapshot, or the server's start if there is \
              none.",
         )
         .reply("integer: Unix time in seconds"),

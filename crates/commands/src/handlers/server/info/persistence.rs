@@ -1,6 +1,6 @@
 //! Writes the persistence section of INFO, which describes the store's journal in Redis' terms.
 //!
-//! A checkpoint takes the place of an RDB snapshot and of the base of an append-only file, and the
+//! Unless the operator chose a folder for snapshots, a checkpoint takes the place of an RDB snapshot and of the base of an append-only file, and the
 //! journal's records after the checkpoint take the place of its increments.
 
 use undercroft_engine::{Durability, JournalState};
@@ -33,7 +33,8 @@ pub(super) fn section(context: &Context<'_>, out: &mut String) {
         ],
         out,
     );
-    line("rdb_bgsave_in_progress", is_writing, out);
+    let is_saving = is_writing | u8::from(checkpoints.is_saving());
+    line("rdb_bgsave_in_progress", is_saving, out);
     line("rdb_last_save_time", last_save(context), out);
     line("rdb_last_bgsave_status", checkpoints.status(), out);
     line("rdb_last_bgsave_time_sec", checkpoints.seconds(), out);
@@ -107,12 +108,14 @@ fn figures(journal: &JournalState, out: &mut String) {
     line("journal_error", error.replace(['\r', '\n'], " "), out);
 }
 
-/// Returns the time of the last checkpoint in Unix seconds. For a store without one, this is the
-/// start time of the process, because monitoring tools would interpret 0 as an overdue save.
+/// Returns the time of the last checkpoint or snapshot in Unix seconds. For a store without one,
+/// this is the start time of the process, because monitoring tools would interpret 0 as an overdue
+/// save.
 pub(crate) fn last_save(context: &Context<'_>) -> i64 {
     let journal = context.store.store().journal();
-    match journal.and_then(|journal| journal.checkpoint_age) {
-        Some(age) => (context.host.now_microseconds() / 1000 - age as i64) / 1000,
-        None => context.host.process.started / 1000,
-    }
+    let checkpoint = journal.and_then(|journal| journal.checkpoint_age);
+    let checkpoint =
+        checkpoint.map(|age| (context.host.now_microseconds() / 1000 - age as i64) / 1000);
+    let last = checkpoint.max(context.host.process.checkpoints.last_file());
+    last.unwrap_or(context.host.process.started / 1000)
 }
