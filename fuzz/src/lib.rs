@@ -7,6 +7,7 @@
 //!
 //! - `bin/libfuzzer`: runs a target under libFuzzer.
 //! - `calls`: calls every function that a script can reach, with hostile arguments.
+//! - `files`: loads RDB files and append-only files of Redis and Valkey.
 //! - `journal`: recovers stores from damaged journals.
 //! - `json`: compares the scripts' `cjson` library with a second JSON parser.
 //! - `libraries`: restores FUNCTION RESTORE payloads, and dumps the accepted ones again.
@@ -20,6 +21,7 @@
 //! - `values`: the Lua values that the reference parsers produce.
 
 mod calls;
+mod files;
 #[path = "../../crates/memory/tests/survival/image.rs"]
 mod image;
 mod journal;

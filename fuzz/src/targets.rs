@@ -1,6 +1,6 @@
 //! Lists the fuzz targets, one function for each kind of input from outside the process.
 
-use crate::{calls, journal, json, libraries, packs, payload, store, structs};
+use crate::{calls, files, journal, json, libraries, packs, payload, store, structs};
 use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
 
 /// A fuzz target: a function under test and the parameters of its inputs.
@@ -45,6 +45,18 @@ pub const TARGETS: &[Target] = &[
         tokens: payload::TOKENS,
         cost: 10,
         run: payload::restore,
+    },
+    Target {
+        name: "rdb",
+        tokens: files::RDB_TOKENS,
+        cost: 50,
+        run: files::load_and_save,
+    },
+    Target {
+        name: "aof",
+        tokens: files::AOF_TOKENS,
+        cost: 5,
+        run: files::replay,
     },
     Target {
         name: "cjson",
