@@ -15,7 +15,7 @@ MINUTES ?= 15
 
 # The table that `make bench` measures: core, types, feeds, python, php, everyday, server, cache,
 # objects, streams, scripts,
-# growth or durable.
+# growth, links or durable.
 TABLE ?= core
 
 help: ## Show this list

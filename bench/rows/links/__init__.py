@@ -1,0 +1,4 @@
+"""Rows of the exchange of data with Redis and Valkey.
+
+- `files`: RDB files, imported and exported.
+"""
