@@ -30,6 +30,8 @@ pub struct Store {
     pub(crate) is_followed: AtomicBool,
     /// Whether this handle applies the changes of a replica's source.
     pub(crate) applies_source: AtomicBool,
+    /// The number of keys that this process is about to store in each shard, or 0.
+    expected_keys: AtomicU64,
     parts: Parts,
 }
 
@@ -54,6 +56,7 @@ impl Store {
             backlog: AtomicU8::new(0),
             is_followed: AtomicBool::new(false),
             applies_source: AtomicBool::new(false),
+            expected_keys: AtomicU64::new(0),
             parts,
             segment,
         }
@@ -164,6 +167,19 @@ impl Store {
     /// test then controls upkeep.
     pub(crate) fn keeps_itself(&self) -> bool {
         !self.kept_by_timer.load(Ordering::Relaxed) && self.clock.fixed().is_none()
+    }
+
+    /// Announces that this process will store about `keys` keys in one database, so that its tables
+    /// grow in fewer steps. 0 ends the announcement. A wrong number costs at most time: a table is
+    /// never larger than eight times what its keys need.
+    pub fn expect_keys(&self, keys: u64) {
+        let of_shard = keys / self.shards() as u64;
+        self.expected_keys.store(of_shard, Ordering::Relaxed);
+    }
+
+    /// Returns the number of keys that this process is about to store in each shard, or 0.
+    pub(crate) fn expected_keys_of_shard(&self) -> u64 {
+        self.expected_keys.load(Ordering::Relaxed)
     }
 
     /// Sets this process's clock for expiry, in Unix milliseconds, and stops writes from running

@@ -19,6 +19,8 @@ const RETRY: u64 = 64;
 /// Memory for a larger table is prepared in advance once the key count is within 1/`EARLY` of the
 /// doubling threshold.
 const EARLY: u64 = 8;
+/// The binary logarithm of the largest factor by which a table grows.
+const GROWTH_MAX: u64 = 3;
 /// The cost of each part of a resize in tenths of a microsecond: reading a bucket, moving an entry,
 /// and zeroing a group of buckets.
 const LOOK_WORK: u64 = 1;
@@ -37,13 +39,25 @@ pub(crate) fn insert<D: Dictionary>(
     hash: u64,
     entry: Offset,
 ) -> Result<(), Error> {
+    insert_expecting(transaction, root, hash, entry, 0)
+}
+
+/// Inserts a key's entry like [`insert`]. If the dictionary grows, it grows faster toward the number
+/// of keys that are expected.
+pub(crate) fn insert_expecting<D: Dictionary>(
+    transaction: &mut Transaction<'_>,
+    root: D,
+    hash: u64,
+    entry: Offset,
+    expected: u64,
+) -> Result<(), Error> {
     let tables = match root.tables(transaction.view())? {
         Some(tables) => tables,
         None => create(transaction, root)?,
     };
     insert_into(transaction, root, tables.home(hash), hash, entry)?;
     root.add_word(transaction, KEYS, 1)?;
-    resize(transaction, root, RETRY).map(drop)
+    resize(transaction, root, RETRY, expected).map(drop)
 }
 
 /// Removes a key's entry from the dictionary, and performs a bounded part of a resize. The caller
@@ -55,7 +69,7 @@ pub(crate) fn remove<D: Dictionary>(
 ) -> Result<(), Error> {
     take_out(transaction, root, slot)?;
     root.add_word(transaction, KEYS, -1)?;
-    resize(transaction, root, RETRY).map(drop)
+    resize(transaction, root, RETRY, 0).map(drop)
 }
 
 /// Returns whether a resize is in progress or the table has so few keys that it must shrink.
@@ -82,15 +96,16 @@ pub(crate) fn resize_step<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
 ) -> Result<u64, Error> {
-    resize(transaction, root, 1)
+    resize(transaction, root, 1, 0)
 }
 
 /// Like [`resize_step`], but tries to allocate a large table only if the key count is a multiple of
-/// `tries`.
+/// `tries`, and grows faster if more than the present keys are `expected`.
 fn resize<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
     tries: u64,
+    expected: u64,
 ) -> Result<u64, Error> {
     let view = transaction.view();
     let next = root.word(view, NEXT_TABLE)?;
@@ -100,7 +115,16 @@ fn resize<D: Dictionary>(
         let keys = root.word(view, KEYS)?;
         let full = buckets.saturating_mul(D::FULL);
         let (bits, is_overdue) = match bits {
-            _ if keys > full && bits < BITS_MAX => (bits + 1, keys / 2 > full),
+            _ if keys > full && bits < BITS_MAX => {
+                let is_overdue = keys / 2 > full;
+                // A store without room for a large table may have room for a smaller one.
+                let growth = if is_overdue {
+                    1
+                } else {
+                    growth(full, expected)
+                };
+                ((bits + growth).min(BITS_MAX), is_overdue)
+            }
             1.. if keys < buckets / SPARSE => (bits - 1, keys * 2 < buckets / SPARSE),
             _ => return Ok(0),
         };
@@ -145,6 +169,14 @@ fn resize<D: Dictionary>(
     root.set_word(transaction, MOVED, 0)?;
     transaction.free(root.pool(), main.at);
     Ok(work + LOOK_WORK)
+}
+
+/// Returns the binary logarithm of the factor by which a table that is full with `full` keys grows.
+/// Growing by a larger factor than two moves each key less often. The factor is limited so that the
+/// new table is not sparse, whether or not the expected keys arrive.
+fn growth(full: u64, expected: u64) -> u64 {
+    let fits = |growth: &u64| expected <= full.saturating_mul(1 << growth);
+    (1..GROWTH_MAX).find(fits).unwrap_or(GROWTH_MAX)
 }
 
 fn start_resize<D: Dictionary>(
@@ -255,5 +287,59 @@ mod tests {
         }
         let report = store.check().expect("checked");
         assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+
+    #[test]
+    fn expected_keys_make_a_table_grow_in_fewer_steps_but_never_sparse() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let options = Options {
+            capacity: Some(256 << 20),
+            shards: Some(1),
+            ring: None,
+        };
+        let root = Root {
+            shard: 0,
+            database: 0,
+        };
+        // The announcement can be right, too large, too small or missing.
+        let mut sizes_of = Vec::new();
+        for expected in [0, 60_000, 1 << 60, 100] {
+            let path = directory.path().join(format!("store {expected}"));
+            let store = Store::create(&path, &options).expect("a store");
+            store.expect_keys(expected);
+            let mut sizes = Vec::new();
+            for key in 1..=60_000_u64 {
+                store.set(0, &key.to_le_bytes(), b"value").expect("room");
+                let state = store.read(ShardSet::one(0), |reader| {
+                    let view = reader.view();
+                    let is_resizing = root.get(view, NEXT_TABLE) != 0;
+                    Ok::<_, Error>((root.get(view, BITS), is_resizing, is_unfit(view, root)?))
+                });
+                let (bits, is_resizing, is_unfit) = state.expect("no lock is held");
+                // A table that is unfit without a resize is sparse, and upkeep halves it.
+                assert!(
+                    !is_unfit || is_resizing,
+                    "{key} of {expected} keys: {bits} bits"
+                );
+                if sizes.last() != Some(&bits) {
+                    sizes.push(bits);
+                }
+            }
+            assert!(sizes.is_sorted(), "{expected}: {sizes:?}");
+            for key in 1..=60_000_u64 {
+                let mut value = Vec::new();
+                assert!(store.get(0, &key.to_le_bytes(), &mut value).expect("read"));
+            }
+            let report = store.check().expect("checked");
+            assert!(report.problems.is_empty(), "{:?}", report.problems);
+            sizes_of.push(sizes);
+        }
+        let [none, right, too_large, too_small] = &sizes_of[..] else {
+            panic!("four stores");
+        };
+        assert_eq!(none.last(), right.last());
+        assert_eq!(none.last(), too_small.last());
+        assert!(right.len() < none.len() / 2 + 2, "{right:?}");
+        assert!(too_large.len() < none.len() / 2 + 2, "{too_large:?}");
     }
 }

@@ -113,7 +113,8 @@ impl Writer<'_, '_> {
         entry: Offset,
         expires: bool,
     ) -> Result<(), Error> {
-        dictionary_change::insert(self.transaction, root, hash, entry)?;
+        let expected = self.store.expected_keys_of_shard();
+        dictionary_change::insert_expecting(self.transaction, root, hash, entry, expected)?;
         let keys = root.get(self.view(), KEYS);
         if keys.is_power_of_two() || keys.is_multiple_of(COUNT_EVERY) {
             self.count_keys(root.shard);

@@ -64,6 +64,13 @@ impl<'a> Applier<'a> {
         }
     }
 
+    /// Announces the number of keys that a database will have, according to the file.
+    pub(super) fn expect(&self, keys: u64) {
+        if let Some(store) = self.store {
+            store.expect_keys(keys);
+        }
+    }
+
     /// Decodes all keys of a batch, and stores them if there is a store.
     pub(super) fn apply(&mut self, batch: &Batch) -> Result<(), LoadError> {
         let now = match self.store {

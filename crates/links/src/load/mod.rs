@@ -60,6 +60,7 @@ pub fn load<R: Read>(
             next: 0,
         };
         let read = read(reader, &mut team, &mut applier, watch);
+        applier.expect(0);
         // An error of a helper explains why its channel was closed.
         for helper in team.helpers {
             drop(helper.full);
@@ -148,7 +149,10 @@ fn read<R: Read>(
                 }
                 false
             }
-            Some(Event::Sizes { .. }) => false,
+            Some(Event::Sizes { keys, .. }) => {
+                applier.expect(keys);
+                false
+            }
         };
         if !is_last && !batch.is_full() {
             continue;
