@@ -8,7 +8,7 @@ use crate::arguments::Import;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::out::tell;
-use crate::size::{counted, human};
+use crate::size::{counted, grouped, human};
 use crate::store;
 use crate::unfinished::Unfinished;
 
@@ -100,11 +100,12 @@ impl Target {
         if self.unfinished.is_some() {
             return "no store was created".to_owned();
         }
-        let stored = self.keys().map_or(String::new(), |stored| {
-            let of = keys.map_or(String::new(), |keys| {
-                format!(" of the file's {}", crate::size::grouped(keys))
-            });
-            format!(": it has {}{of}", counted(stored, "key"))
+        let stored = self.keys().map_or(String::new(), |stored| match keys {
+            None => format!(": it has {}", counted(stored, "key")),
+            Some(keys) => {
+                let keys = counted(keys, "key");
+                format!(": it has {} of the file's {keys}", grouped(stored))
+            }
         });
         format!(
             "{} is incomplete{stored}; import --replace starts over",
