@@ -59,6 +59,7 @@ thread_local! {
 fn loaded(bytes: &[u8], store: Option<&Store>) -> Result<Loaded, LoadError> {
     let options = LoadOptions {
         drop_field_expiry: true,
+        is_replica: false,
         threads: 1,
     };
     let mut reader = Reader::new(bytes)?;
@@ -117,6 +118,7 @@ impl Replay for Commands {
     fn snapshot<R: Read>(&mut self, reader: &mut Reader<R>) -> Result<(), LoadError> {
         let options = LoadOptions {
             drop_field_expiry: true,
+            is_replica: false,
             threads: 1,
         };
         load(reader, None, &options, &mut |_| true).map(drop)

@@ -132,7 +132,7 @@ static void pipeline_waits_once(const char *path)
     for (try = 0; try < 50 && !waited_once; try++) {
         uc_bytes words[10][3], info[2] = { uc_text("INFO"), uc_text("persistence") };
         uc_words commands[11];
-        char values[10][16];
+        char values[10][32];
         long long before;
         int i;
         EXPECT_OK(uc_command(session, 2, info, reply));

@@ -190,7 +190,7 @@ trait Server
     }
 
     /**
-     * Returns the time of the last checkpoint, or the start time of the server if there is none. Time: O(1).
+     * Returns the time of the last checkpoint or snapshot, or the server's start if there is none. Time: O(1).
      *
      * `LASTSAVE`
      *
@@ -202,7 +202,7 @@ trait Server
     }
 
     /**
-     * Begins a checkpoint of the store in the background. Time: O(1).
+     * Begins a checkpoint, and a snapshot for Redis, like SAVE, in the background. Time: O(1).
      *
      * `BGSAVE [SCHEDULE]`
      *
@@ -214,8 +214,8 @@ trait Server
     }
 
     /**
-     * Writes a checkpoint of the store, and replies when it is complete. Other commands run in the meantime. Time:
-     * O(N) where N is the size of the store.
+     * Writes a checkpoint of the store and, if the operator chose `dir`, a snapshot for Redis. Other commands run in
+     * the meantime. Time: O(N) where N is the size of the store.
      *
      * `SAVE`
      *
@@ -227,7 +227,7 @@ trait Server
     }
 
     /**
-     * Returns master because replication is not supported. Time: O(1).
+     * Returns the store's role: a master without replicas, or a replica with its source. Time: O(1).
      *
      * `ROLE`
      *
@@ -311,8 +311,7 @@ trait Server
     }
 
     /**
-     * Begins a checkpoint of the store in the background, like BGSAVE. The journal's older files are then removed.
-     * Time: O(1).
+     * Begins a checkpoint of the store in the background. The journal's older files are then removed. Time: O(1).
      *
      * `BGREWRITEAOF`
      *
