@@ -67,6 +67,8 @@ fn change(server: &Server) {
         "ZINCRBY zset:small 2 a",
         "XACK stream g 3-0",
         "XADD stream * new entry",
+        // The file has an exact length instead of the approximate one, and keeps LIMIT.
+        "XADD stream MAXLEN ~ 1000 LIMIT 10 * newer entry",
         "MULTI",
         "SET in:transaction 1",
         "INCR in:transaction",

@@ -100,6 +100,8 @@ pub(super) fn run(files: &Files, arguments: &Import, interrupt: &Interrupt) -> O
     let target = Target::open(arguments, interrupt)?;
     target.check(0, arguments)?;
     target.empty()?;
+    // The file has the changes as the server sends them to its replicas.
+    target.store().apply_source();
     // The time 1 ms after the epoch, before the expiry of every key.
     target.store().set_time(1);
     let mut execution = Execution::new(&target.open, passes.options, arguments.replace);
