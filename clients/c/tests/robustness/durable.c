@@ -125,11 +125,11 @@ static void pipeline_waits_once(const char *path)
     uc_store *store = open_durable(path);
     uc_session *session;
     uc_reply *reply;
-    int try, waited_once = 0;
+    int round, waited_once = 0;
     EXPECT_OK(uc_session_open(store, &session));
     EXPECT_OK(uc_reply_new(&reply));
     /* The thread that syncs once a second may sync during a pipeline. */
-    for (try = 0; try < 50 && !waited_once; try++) {
+    for (round = 0; round < 50 && !waited_once; round++) {
         uc_bytes words[10][3], info[2] = { uc_text("INFO"), uc_text("persistence") };
         uc_words commands[11];
         char values[10][32];
@@ -138,13 +138,15 @@ static void pipeline_waits_once(const char *path)
         EXPECT_OK(uc_command(session, 2, info, reply));
         before = persistence(uc_reply_value(reply), "journal_durable_position:");
         for (i = 0; i < 10; i++) {
-            snprintf(values[i], sizeof values[i], "%d:%d", try, i);
+            snprintf(values[i], sizeof values[i], "%d:%d", round, i);
             words[i][0] = uc_text("SET");
             words[i][1] = uc_text("k");
             words[i][2] = uc_text(values[i]);
-            commands[i] = (uc_words){ 3, words[i] };
+            commands[i].count = 3;
+            commands[i].words = words[i];
         }
-        commands[10] = (uc_words){ 2, info };
+        commands[10].count = 2;
+        commands[10].words = info;
         EXPECT_OK(uc_pipeline(session, 11, commands, reply));
         waited_once = persistence(uc_value_item(uc_reply_value(reply), 10), "journal_durable_position:") == before;
         EXPECT_OK(uc_command(session, 2, info, reply));
