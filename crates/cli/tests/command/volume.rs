@@ -39,7 +39,7 @@ pub(crate) const XFS: Kind = Kind {
 };
 pub(crate) const BTRFS: Kind = Kind {
     name: "btrfs",
-    size: 128,
+    size: 192,
     options: &["-q", "--mixed"],
 };
 

@@ -6,14 +6,13 @@ the lock raises ``Locked`` and has changed nothing. Work that a call leaves unfi
 commit is retried in the same way.
 
 A call whose script takes longer than 5 milliseconds raises ``TakesLong`` and has also changed
-nothing. It is then repeated in a thread. So is a change that waits until it is durable, which raises
-``MustSync``. Changes that wait at the same time share a sync of the journal.
+nothing. It is then repeated in a thread. So is a change that waits until it is durable, which
+raises ``MustSync``. Changes that wait at the same time share a sync of the journal.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -55,15 +54,18 @@ async def parked(
     return await _beside(_syncing() if isinstance(refused, MustSync) else None, call, args, options)
 
 
-@functools.cache
-def _threads(_process: int) -> ThreadPoolExecutor:
-    """Return the threads of a process that wait for the disk. Many can share a sync."""
-    return ThreadPoolExecutor(_SYNCING, thread_name_prefix="undercroft-sync")
+# The threads that wait for the disk, by process, because a forked child has none of its parent's.
+_threads: dict[int, ThreadPoolExecutor] = {}
 
 
 def _syncing() -> ThreadPoolExecutor:
-    """Return the threads that wait for the disk. A forked child has none of its parent's."""
-    return _threads(os.getpid())
+    """Return this process's threads that wait for the disk. Many calls can share a sync."""
+    process = os.getpid()
+    if process not in _threads:
+        threads = ThreadPoolExecutor(_SYNCING, thread_name_prefix="undercroft-sync")
+        # Another event loop may have made them in the meantime.
+        _threads.setdefault(process, threads)
+    return _threads[process]
 
 
 async def _beside(
