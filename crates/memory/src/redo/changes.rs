@@ -8,6 +8,15 @@ use crate::redo::record::{self, ENTRY_WORDS};
 use crate::redo::ring::RingWriter;
 use crate::undo::log::Log;
 
+/// Returns whether no word from `at` on, up to the end of its structure, is ever changed without being
+/// logged first. This is true of the shards' words, but not of the heap: a transaction that failed or
+/// died may have filled free memory there, and its contents are in no record. A later transaction
+/// that logs such a word and stores the same contents has changed it, as far as the journal knows.
+#[inline(always)]
+fn is_always_logged(mapping: &Mapping, at: u64) -> bool {
+    at < mapping.layout().reserved_map
+}
+
 /// The ranges that a step changed, and the runs that it granted.
 #[derive(Default)]
 pub(crate) struct Changes {
@@ -60,9 +69,10 @@ impl Changes {
         unchanged_words: bool,
     ) {
         let is_short = shard.for_each_short_entry(|at, saved| {
+            let may_leave_out = !unchanged_words && is_always_logged(mapping, at);
             self.add_changed(at, saved.len() as u64, |word| {
                 let old = saved[word as usize].load(Ordering::Relaxed);
-                !unchanged_words && mapping.load(at + word * 8) == old
+                may_leave_out && mapping.load(at + word * 8) == old
             });
         });
         if !is_short {
@@ -71,14 +81,15 @@ impl Changes {
     }
 
     /// Adds the ranges of all entries in an undo log. Leaves out words at both ends of a range that
-    /// have their old contents, unless `unchanged_words` is true.
+    /// have their old contents, unless `unchanged_words` is true or they may have been filled.
     ///
     /// A word that has been logged repeatedly is left out only if it has its oldest contents.
     pub(crate) fn add_log(&mut self, log: &Log<'_>, unchanged_words: bool) {
         let mapping = log.mapping;
         log.for_each_entry(0, |at, words, saved| {
+            let may_leave_out = !unchanged_words && is_always_logged(mapping, at);
             self.add_changed(at, words, |word| {
-                !unchanged_words && mapping.load(at + word * 8) == mapping.load(saved + word * 8)
+                may_leave_out && mapping.load(at + word * 8) == mapping.load(saved + word * 8)
             });
         });
     }

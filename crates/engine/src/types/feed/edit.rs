@@ -543,9 +543,9 @@ fn fill_end(
             let at = leaf.at + layout.word(plane, place / 64) as u64 * 8;
             let old = transaction.view().word(at)?;
             let word = old & !mask | bits << (place % 64);
-            if word != old {
-                transaction.fill_slack_word(shard, at, word)?;
-            }
+            // Unused space may have these contents already, from a transaction that failed, but a
+            // journal does not know them. So the word is filled in any case.
+            transaction.fill_slack_word(shard, at, word)?;
             done += count;
         }
     }

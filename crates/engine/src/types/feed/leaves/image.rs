@@ -370,8 +370,29 @@ impl Image {
         })
     }
 
+    /// Returns whether a word of the leaf contains items, and whether it contains nothing else.
+    fn use_of(&self, word: usize) -> (bool, bool) {
+        let (layout, used) = (&self.layout, self.start..self.end());
+        let values = layout.value_at(used.start)..layout.value_at(used.end);
+        let bytes = word * 8..word * 8 + 8;
+        if bytes.end > layout.value_at(0) {
+            let some = bytes.start < values.end && values.start < bytes.end;
+            return (some, values.start <= bytes.start && bytes.end <= values.end);
+        }
+        let is_of =
+            |block: usize| (0..layout.planes()).any(|plane| layout.word(plane, block) == word);
+        match (used.start / 64..used.end.div_ceil(64)).find(|&block| is_of(block)) {
+            None => (false, false),
+            Some(block) => (
+                true,
+                used.start <= block * 64 && block * 64 + 64 <= used.end,
+            ),
+        }
+    }
+
     /// Overwrites a leaf whose contents are `old`, which must have the same layout. Writes only
-    /// words that differ.
+    /// words that differ, and words with unused space: that space may have the new contents already,
+    /// from a transaction that failed, but a journal does not know them.
     pub(in crate::types::feed) fn overwrite(
         &self,
         transaction: &mut Transaction<'_>,
@@ -379,9 +400,12 @@ impl Image {
         at: Offset,
         old: &Image,
     ) -> Result<(), Error> {
-        let (new, old) = (&self.bytes, &old.bytes);
+        let (new, before) = (&self.bytes, &old.bytes);
         let words = new.len() / 8;
-        let differs = |word: usize| new[word * 8..word * 8 + 8] != old[word * 8..word * 8 + 8];
+        let differs = |word: usize| {
+            let bytes = word * 8..word * 8 + 8;
+            new[bytes.clone()] != before[bytes] || self.use_of(word).0 && !old.use_of(word).1
+        };
         let mut word = HEADER_WORDS;
         while word < words {
             if !differs(word) {
