@@ -11,8 +11,8 @@ import pytest
 import redis.asyncio
 import undercroft
 import undercroft.asyncio
-from undercroft.asyncio.waiting import retries
 from conftest import Run
+from undercroft.asyncio.waiting import retries
 
 
 async def off_the_loop(work: Awaitable[Any]) -> Any:
