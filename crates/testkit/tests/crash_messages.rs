@@ -147,7 +147,7 @@ fn a_storm_of_killed_publishers_and_subscribers() {
     );
     println!(
         "storm: {} kill -9 of publishers and subscribers; {} messages received and checked, {} \
-         lost and told of; nobody hung, nothing torn, out of order or leaked ({}; seed {seed})",
+         lost and told of; no process hung, nothing torn, out of order or leaked ({}; seed {seed})",
         tally.kills,
         tally.received,
         tally.lost,

@@ -282,7 +282,7 @@ fn run_storms(durability: Durability, kills: [u32; 3]) {
     }
     println!(
         "storm with durability {}: {} kill -9 of writers in {} stores, {} of them with a lock held, and {} of copiers, {} \
-         of them in the midst of a copy; {} operations, {} copies and {} checkpoints counted; nobody hung, nothing torn, lost or leaked ({}; seed {seed})",
+         of them in the middle of a copy; {} operations, {} copies and {} checkpoints counted; no process hung, nothing torn, lost or leaked ({}; seed {seed})",
         durability.name(),
         tally.kills,
         tally.stores,

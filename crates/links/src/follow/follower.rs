@@ -199,11 +199,9 @@ impl<'a> Follower<'a> {
                         let _ = self.record();
                     }
                 };
-                let received =
-                    transfer::receive(&mut link, self.store, &source, load, self.state, &record);
-                let (source, loaded) = received?;
-                self.load_libraries(&loaded.libraries)?;
-                source
+                let libraries = |texts: &[Vec<u8>]| self.load_libraries(texts);
+                let to = (self.store, self.state);
+                transfer::receive(&mut link, to, &source, load, &record, &libraries)?
             }
         };
         self.state.update(|progress| {

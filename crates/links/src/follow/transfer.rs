@@ -7,7 +7,7 @@ use undercroft_engine::{AppliedPosition, Source, Store};
 use crate::follow::error::FollowError;
 use crate::follow::link::Link;
 use crate::follow::state::FollowState;
-use crate::load::{LoadOptions, Loaded, load};
+use crate::load::{LoadOptions, load};
 use crate::rdb::Reader;
 
 /// The length of the mark after a data set whose length the source does not know in advance.
@@ -41,16 +41,21 @@ impl Read for Input<'_, '_> {
     }
 }
 
+/// A function that replaces a store's function libraries by those with the given texts.
+type ReplaceLibraries<'a> = &'a dyn Fn(&[Vec<u8>]) -> Result<(), FollowError>;
+
 /// Receives a data set and makes it the store's content, as of a place in the source's stream. Until
-/// then, all processes read the old content. Returns the texts of the source's function libraries.
+/// then, all processes read the old content. `replace_libraries` stores the texts of the source's
+/// function libraries. It is called first: if this process dies in between, the place in the stream is
+/// not recorded, and the next process receives everything again.
 pub(super) fn receive(
     link: &mut Link<'_>,
-    store: &Store,
+    (store, state): (&Store, &FollowState),
     source: &Source,
     options: &LoadOptions,
-    state: &FollowState,
     record: &dyn Fn(),
-) -> Result<(Source, Loaded), FollowError> {
+    replace_libraries: ReplaceLibraries<'_>,
+) -> Result<Source, FollowError> {
     let extent = extent(&link.line()?)?;
     store.begin_loading()?;
     let options = LoadOptions {
@@ -101,12 +106,13 @@ pub(super) fn receive(
         },
         ..*source
     };
+    replace_libraries(&loaded.libraries)?;
     store.finish_loading(&source)?;
     state.update(|progress| {
         progress.loaded_keys = loaded.counts.keys;
         progress.full_resyncs += 1;
     });
-    Ok((source, loaded))
+    Ok(source)
 }
 
 /// Parses the line that announces a data set.
