@@ -59,6 +59,7 @@ pub use handle::store::Store;
 pub use random::{Random, chance};
 pub use store::journal_keys::{ChangedKeys, read_journal_keys};
 pub use store::name::{StoreName, journal_folder, list_stores};
+pub use store::outgoing::{Changes, LogEnds, Stream};
 pub use store::replication::{
     AppliedPosition, LinkStatus, REPLICATION_ID, Source, SourceLink, loading_database,
 };
@@ -79,10 +80,10 @@ pub use types::value_type::{Encoding, ValueType};
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    Cut, Durability, FollowingLock, ForkGuard, ForkMutex, HeldLock, Holder, JournalBackup,
-    JournalFile, JournalFileKind, JournalRecord, JournalRecordKind, JournalState, JournalVerdict,
-    LockName, Member, Offset, Options, PatienceLimited, Pinned, PinnedBlock, Recovery,
-    RecoveryProgress, RecoveryStage, RecoveryWatch, Removing, Report, Scratch, ShardSet, Staged,
+    Cut, Durability, ForkGuard, ForkMutex, HeldLock, Holder, JournalBackup, JournalFile,
+    JournalFileKind, JournalRecord, JournalRecordKind, JournalState, JournalVerdict, LockName,
+    Member, Offset, Options, PatienceLimited, Pinned, PinnedBlock, Recovery, RecoveryProgress,
+    RecoveryStage, RecoveryWatch, Removing, Report, RoleLock, Scratch, ShardSet, Staged,
     Statistics, SuspendedBlock, ThreadCached, Until, User, View, WaitHook, back_up_journal,
     coarse_milliseconds, defer_signals, is_patience_limited, journal_files, limit_patience,
     limit_patience_without_sync, read_journal, remove_journal, remove_sockets, removing,
@@ -94,9 +95,9 @@ pub mod channels {
     pub use crate::channel::{Channel, Received, Sent};
 }
 
-/// Change tracking for keys, used through `Store::follow` and `Access::watch`.
+/// Change tracking for keys, used through `Store::changes_after` and `Access::watch`.
 pub mod changes {
-    pub use crate::transaction::effect::{Change, Effect, Follower};
+    pub use crate::transaction::effect::{Change, Effect};
     pub use crate::transaction::watch::Watch;
 }
 

@@ -323,6 +323,9 @@ impl<'a> Access<'a> {
 
 /// Increments the change counter of the texts, which processes check before they use a cached text.
 fn count_change(writer: &mut Writer<'_, '_>, texts: SharedTexts) -> Result<(), Error> {
+    if matches!(texts, SharedTexts::Libraries) {
+        writer.libraries_changed();
+    }
     Ok(writer.transaction.count_up(texts.setting())?)
 }
 

@@ -120,7 +120,7 @@ pub use recovering::record_reader::Cut;
 pub use recovering::recovery_watch::{RecoveryProgress, RecoveryStage, RecoveryWatch};
 pub use segment::Segment;
 pub use segment::change_counters::Changes;
-pub use segment::following::FollowingLock;
+pub use segment::following::RoleLock;
 pub use segment::marks::Marks;
 pub use segment::settings::Setting;
 pub use segment::shard_set::ShardSet;

@@ -142,10 +142,6 @@ const REASONS: &[(&str, &str)] = &[
         "work left undone after a commit",
     ),
     (
-        "crates/engine/src/transaction/changed.rs",
-        "the follower, which is called only after a commit",
-    ),
-    (
         "crates/engine/src/upkeep/counters.rs",
         "counts of committed changes",
     ),

@@ -2,7 +2,6 @@
 //! maintain an exact copy of the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
 
 use undercroft_conformance::generate::{FAMILIES, Generator};
 use undercroft_engine::changes::{Change, Effect};
@@ -11,7 +10,9 @@ use undercroft_engine::keyspace::Item;
 use undercroft_engine::lists::End;
 use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::waiting::{Take, WaitOutcome, Waiters, Wanted};
-use undercroft_engine::{DATABASES, Expiry, PackedLimits, Ranges, Store, ValueType};
+use undercroft_engine::{
+    Changes, DATABASES, Expiry, LogEnds, PackedLimits, Ranges, Store, Stream, ValueType,
+};
 use undercroft_testkit::{examples, fresh};
 
 use super::{Client, mailboxes};
@@ -30,7 +31,8 @@ struct Held {
 /// A copy of a store that is maintained from the reported changes.
 struct Copy {
     keys: BTreeMap<(usize, Vec<u8>), Held>,
-    heard: Arc<Mutex<Vec<Change>>>,
+    /// The positions in the change logs up to which the changes are applied.
+    ends: LogEnds,
     /// The number of reports for each kind of change.
     effects: HashMap<&'static str, u64>,
     now: u64,
@@ -38,14 +40,18 @@ struct Copy {
 
 impl Copy {
     fn of(client: &Client) -> Copy {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let told = heard.clone();
-        let follower = move |change| told.lock().expect("no panic").push(change);
-        client.store.follow(Some(Box::new(follower)));
+        let stream = Stream {
+            id: [b'a'; 40],
+            earlier: None,
+            start: 0,
+            end: 0,
+        };
+        client.store.begin_stream(&stream).expect("room");
+        let ends = client.store.log_starts().expect("sound");
         client.store.set_time(BEGIN);
         Copy {
             keys: BTreeMap::new(),
-            heard,
+            ends,
             effects: HashMap::new(),
             now: BEGIN,
         }
@@ -53,7 +59,9 @@ impl Copy {
 
     /// Applies the changes that were reported while a command ran.
     fn follow(&mut self, client: &Client, what: &str) {
-        let changes = std::mem::take(&mut *self.heard.lock().expect("no panic"));
+        let found = client.store.changes_after(&self.ends).expect("sound");
+        let Changes { changes, ends } = found;
+        self.ends = ends;
         let (mut last, mut whole) = (BTreeMap::new(), BTreeSet::new());
         for change in changes {
             match change {
@@ -72,7 +80,7 @@ impl Copy {
                     }
                     last.insert(place, effect);
                 }
-                Change::All { database, shard } => {
+                Change::Emptied { database, shard } => {
                     *self.effects.entry("all").or_default() += 1;
                     whole.insert((database, shard));
                     let goes = |place: &(usize, Vec<u8>)| {
@@ -80,12 +88,27 @@ impl Copy {
                     };
                     last.retain(|place, _| !goes(place));
                     self.keys.retain(|place, _| !goes(place));
-                    for (place, held) in all(client) {
-                        if goes(&place) {
-                            self.keys.insert(place, held);
-                        }
-                    }
                 }
+                Change::Swapped { databases, shard } => {
+                    *self.effects.entry("all").or_default() += 1;
+                    let [one, other] = databases;
+                    whole.extend([(one, shard), (other, shard)]);
+                    let renamed = |(database, key): (usize, Vec<u8>)| {
+                        let database = match client.store.key(&key).shard() == shard {
+                            true if database == one => other,
+                            true if database == other => one,
+                            _ => database,
+                        };
+                        (database, key)
+                    };
+                    let names = std::mem::take(&mut last).into_iter();
+                    last = names
+                        .map(|(place, effect)| (renamed(place), effect))
+                        .collect();
+                    let keys = std::mem::take(&mut self.keys).into_iter();
+                    self.keys = keys.map(|(place, held)| (renamed(place), held)).collect();
+                }
+                Change::Libraries => {}
             }
         }
         for (place, effect) in last {

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
-use undercroft_memory::{FollowingLock, Setting};
+use undercroft_memory::{RoleLock, Setting};
 
 use crate::error::Error;
 use crate::handle::store::Store;
@@ -47,8 +47,17 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the store's file cannot be opened.
-    pub fn lock_following(&self) -> Result<Option<FollowingLock>, Error> {
+    pub fn lock_following(&self) -> Result<Option<RoleLock>, Error> {
         Ok(self.segment.lock_following()?)
+    }
+
+    /// Takes the lock of the process that sends changes to replicas, without waiting. Returns `None`
+    /// if another process has it. The lock ends with the process.
+    ///
+    /// # Errors
+    /// Fails if the store's file cannot be opened.
+    pub fn lock_sending(&self) -> Result<Option<RoleLock>, Error> {
+        Ok(self.segment.lock_sending()?)
     }
 
     /// Returns whether changes to keys through this handle are refused, because the store is a

@@ -26,8 +26,6 @@ pub struct Store {
     kept_by_timer: AtomicBool,
     /// The modules with unfinished work, one bit for each module.
     backlog: AtomicU8,
-    /// Whether changes to keys are reported to a follower.
-    pub(crate) is_followed: AtomicBool,
     /// Whether this handle applies the changes of a replica's source.
     pub(crate) applies_source: AtomicBool,
     /// The number of keys that this process is about to store in each shard, or 0.
@@ -54,7 +52,6 @@ impl Store {
             expired_stay: AtomicU64::new(0),
             kept_by_timer: AtomicBool::new(false),
             backlog: AtomicU8::new(0),
-            is_followed: AtomicBool::new(false),
             applies_source: AtomicBool::new(false),
             expected_keys: AtomicU64::new(0),
             parts,

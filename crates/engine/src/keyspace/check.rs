@@ -4,6 +4,7 @@ use undercroft_memory::{Offset, Report};
 
 use crate::error::Error;
 use crate::handle::store::Store;
+use crate::structures::byte_queue::BACKLOG_QUEUE;
 use crate::structures::check::{Check, element};
 use crate::structures::detached;
 use crate::structures::dictionary::Table;
@@ -12,6 +13,7 @@ use crate::structures::key::hash;
 use crate::structures::roots::{
     DATABASES, EXPIRES, QUEUES, Root, SOURCE, WAITERS, hidden, loading,
 };
+use crate::transaction::change_log::log_of;
 use crate::transaction::message::Topic;
 use crate::upkeep::freed_structures::{FreedStructure, RemainingMemory};
 use crate::upkeep::graveyard;
@@ -49,6 +51,10 @@ impl Store {
                 anywhere: false,
             };
             keys.dying(&mut check);
+            log_of(shard).check(&mut check, "the change log");
+            if shard == 0 {
+                BACKLOG_QUEUE.check(&mut check, "the backlog");
+            }
         })?;
         Ok(report)
     }

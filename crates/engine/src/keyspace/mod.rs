@@ -7,6 +7,7 @@
 //! - `parts`: reading large collections in parts, without locks.
 //! - `scan`: SCAN, and the walks that build on it.
 //! - `snapshot`: a consistent snapshot of all keys, for an export.
+//! - `state`: the complete state of a key.
 //! - `torn_tests`: tests of each structure with torn words.
 //! - `warm`: prefetching elements of collections into the CPU caches.
 
@@ -16,9 +17,11 @@ mod inspect;
 pub(crate) mod parts;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod state;
 #[cfg(test)]
 mod torn_tests;
 mod warm;
 
 pub use parts::Gathered;
 pub use snapshot::{Item, Snapshot};
+pub use state::KeyState;

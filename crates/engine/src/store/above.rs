@@ -73,7 +73,6 @@ impl UpperFloors for Modules {
         for post in content.posts {
             match post {
                 Post::Flushed => {}
-                Post::Change(change) => store.tell_follower(change),
                 Post::Use(shard, hash) => store.count_use(shard, hash),
                 Post::Event(event, database, key) => outgoing
                     .get_or_insert_with(|| store.outgoing())

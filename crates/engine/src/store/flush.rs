@@ -1,12 +1,14 @@
 //! FLUSHDB and FLUSHALL: all keys of the databases are removed in one transaction, and their memory
 //! is freed later in bounded steps (W8).
 
-use undercroft_memory::{defer_signals, removing};
+use undercroft_memory::{View, defer_signals, removing};
 
 use crate::error::Error;
 use crate::handle::store::Store;
+use crate::structures::byte_queue::BACKLOG_QUEUE;
 use crate::structures::roots::{DATABASES, DYING, KEYS, Root, TABLE, hidden, loading};
 use crate::transaction::access::Access;
+use crate::transaction::change_log::is_logged;
 use crate::transaction::outbox::Post;
 use crate::transaction::writer::Writer;
 use crate::upkeep::graveyard::{clear, detach_unseen};
@@ -29,7 +31,8 @@ pub(crate) fn empty(
         .map(|&database| keys(writer, database))
         .sum();
     let all = || (0..DATABASES).chain(hidden()).chain(loading());
-    let stays = all().any(|database| !databases.contains(&database) && keys(writer, database) > 0);
+    let stays = all().any(|database| !databases.contains(&database) && keys(writer, database) > 0)
+        || has_queue(writer.view(), shard);
     if removed == 0 || stays || !writer.transaction.leave_behind(shard, removed)? {
         for &database in databases {
             detach(writer, Root { shard, database })?;
@@ -41,7 +44,7 @@ pub(crate) fn empty(
     for database in all() {
         let root = Root { shard, database };
         if databases.contains(&database) && root.get(writer.view(), TABLE) != 0 {
-            writer.all_changed(root)?;
+            writer.emptied(root)?;
         }
         clear(writer, root)?;
     }
@@ -49,13 +52,22 @@ pub(crate) fn empty(
     Ok(removed)
 }
 
+/// Returns whether a shard has a queue of bytes for replicas.
+fn has_queue(view: &View<'_>, shard: usize) -> bool {
+    is_logged(view, shard) || shard == 0 && BACKLOG_QUEUE.exists(view)
+}
+
 /// Detaches a database's dictionary in one shard, to be freed later.
 fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     writer.forget_mailboxes(root.shard, root.database)?;
     if root.get(writer.view(), TABLE) == 0 {
-        return Ok(());
+        // Shard 0 logs each time that a database is emptied in all shards.
+        return match root.shard {
+            0 if is_logged(writer.view(), 0) => writer.emptied(root),
+            _ => Ok(()),
+        };
     }
-    writer.all_changed(root)?;
+    writer.emptied(root)?;
     detach_unseen(writer, root)
 }
 

@@ -8,6 +8,7 @@
 //! - `journal_keys`: the keys that the records of a journal changed.
 //! - `name`: names of stores, and listing them.
 //! - `open`: opening and creating stores.
+//! - `outgoing`: the stream of changes for replicas.
 //! - `replication`: the source of a replica's keys.
 //! - `terms`: limits that a process requests when it opens a store.
 //! - `upkeep`: the store's background work, one bounded step at a time.
@@ -19,6 +20,7 @@ mod flush;
 pub(crate) mod journal_keys;
 pub(crate) mod name;
 mod open;
+pub(crate) mod outgoing;
 pub(crate) mod replication;
 pub(crate) mod terms;
 pub(crate) mod upkeep;

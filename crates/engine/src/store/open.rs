@@ -14,7 +14,6 @@ use crate::store::above::ABOVE;
 use crate::store::dead_processes::Round;
 use crate::store::durability::RecoveryPart;
 use crate::store::terms::Terms;
-use crate::transaction::changed::Followed;
 use crate::upkeep::counters::Counters;
 use crate::upkeep::eviction::Pool;
 use crate::upkeep::space::Places;
@@ -141,7 +140,6 @@ impl Store {
     fn with_recovery(segment: Segment, recovery: Option<Recovery>) -> Store {
         let parts = Parts::default()
             .with(ABOVE)
-            .with(Followed::default())
             .with(Patterns::default())
             .with(Pool::default())
             .with(Unsent::default())

@@ -263,7 +263,7 @@ impl Store {
 }
 
 /// Returns an entry of the dictionary with the source.
-fn source_text(
+pub(crate) fn source_text(
     store: &Store,
     reader: &Reader<'_, '_>,
     name: &[u8],

@@ -3,6 +3,7 @@
 //!
 //! - `prefetch`: prefetching the blocks that a walk is about to visit.
 //! - `bulk`: building the complete dictionary of a collection in one step.
+//! - `byte_queue`: a queue of bytes in a chain of blocks.
 //! - `check`: the structural check of dictionaries.
 //! - `detached`: subtrees that are cut off a value that stays in use, and freed later.
 //! - `dictionary`: the hash table of keys, and of the elements of large collections.
@@ -20,6 +21,7 @@
 //! - `walk`: a walk over a dictionary, bucket by bucket.
 
 pub(crate) mod bulk;
+pub(crate) mod byte_queue;
 pub(crate) mod check;
 pub(crate) mod detached;
 pub(crate) mod dictionary;

@@ -88,6 +88,16 @@ pub(crate) const LOADING: usize = 32;
 /// `store/replication.rs`.
 pub(crate) const APPLIED: usize = (LOADING + DATABASES) * DATABASE_WORDS;
 
+/// The first root word of the shard's change log; see `transaction/change_log.rs`. The word after its
+/// words is nonzero if the log became too long and was removed.
+pub(crate) const CHANGE_LOG: usize = APPLIED + 8;
+pub(crate) const CHANGES_LOST: usize = CHANGE_LOG + 4;
+
+/// The first root word of the backlog, in shard 0, and the word with the position up to which it can
+/// be sent; see `store/backlog.rs`.
+pub(crate) const BACKLOG: usize = CHANGE_LOG + 8;
+pub(crate) const BACKLOG_SENT: usize = BACKLOG + 4;
+
 /// Returns the numbers of all internal dictionaries, which clients cannot see.
 pub(crate) fn hidden() -> impl Iterator<Item = usize> + Clone {
     let subscriptions = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
@@ -113,7 +123,7 @@ pub(crate) const EPOCHS: usize = LOADING * DATABASE_WORDS - DATABASES;
 const _: () = assert!(DYING < PARCELS * DATABASE_WORDS && SOURCE < SUBSCRIPTIONS);
 const _: () = assert!(PARCELS < SCRIPTS && SCRIPTS < LIBRARIES && LIBRARIES < SOURCE);
 const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
-const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS && APPLIED < ROOT_WORDS);
+const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS && BACKLOG_SENT < ROOT_WORDS);
 
 /// Identifies the root words of one database in one shard.
 #[derive(Clone, Copy, Debug)]

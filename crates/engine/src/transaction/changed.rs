@@ -1,27 +1,18 @@
 //! Every change to a key, whether by a command, a typed call, expiry or eviction, is reported
 //! through this module. Therefore, this module also refuses the changes to a replica's keys.
 //!
-//! WATCH, the queues of waiting clients, and followers of all changes (a replica or a journal)
-//! depend on these reports. [`Writer::changed`] reports a change after the change was made and
+//! WATCH, the queues of waiting clients, and replicas depend on these reports. [`Writer::changed`] reports a change after the change was made and
 //! within its transaction, so a change that is undone is never reported.
 
-use std::sync::atomic::Ordering;
-
-use undercroft_memory::ForkMutex;
-
 use crate::error::Error;
-use crate::handle::store::Store;
 use crate::structures::dictionary;
 use crate::structures::entry::Entry;
 use crate::structures::key::Key;
 use crate::structures::roots::{DATABASES, EPOCHS, KEYS, QUEUES, Root};
-use crate::transaction::effect::{Change, Effect, Follower};
+use crate::transaction::change_log::{Logged, is_logged, log_change, lose_changes};
+use crate::transaction::effect::Effect;
 use crate::transaction::notice::Queue;
 use crate::transaction::writer::{Writer, root};
-
-/// The follower of a store handle's changes, kept in the handle.
-#[derive(Default)]
-pub(crate) struct Followed(ForkMutex<Option<Follower>>);
 
 impl Writer<'_, '_> {
     /// Reports the effect of a change on a key. Every change must end with a call to this function.
@@ -29,16 +20,17 @@ impl Writer<'_, '_> {
     pub fn changed(&mut self, database: usize, key: &Key<'_>, effect: Effect) {
         let root = root(database, key);
         self.count_or_notice(root, key.hash);
-        if self.outbox.reports() {
-            self.outbox.follow(database, key.bytes, effect);
+        if self.reports(root.shard) {
+            self.report(root, Logged::Key(database, key.bytes, effect));
         }
     }
 
-    /// Reports a change to followers only. As in Redis, a change to data that is not an element of
+    /// Reports a change to replicas only. As in Redis, a change to data that is not an element of
     /// the value is invisible to WATCH and to waiting clients.
     pub(crate) fn told_only(&mut self, database: usize, key: &Key<'_>) {
-        if self.outbox.reports() {
-            self.outbox.follow(database, key.bytes, Effect::Changed);
+        let root = root(database, key);
+        if self.reports(root.shard) {
+            self.report(root, Logged::Key(database, key.bytes, Effect::Changed));
         }
     }
 
@@ -51,12 +43,45 @@ impl Writer<'_, '_> {
         entry: Entry,
     ) -> Result<(), Error> {
         self.count_or_notice(root, hash);
-        if self.outbox.reports() {
+        if self.reports(root.shard) {
             let mut key = Vec::new();
             entry.append_key(self.view(), &mut key)?;
-            self.outbox.follow(root.database, &key, Effect::Changed);
+            self.report(root, Logged::Key(root.database, &key, Effect::Changed));
         }
         Ok(())
+    }
+
+    /// Returns whether the changes of a shard must be reported through [`report`](Self::report).
+    #[inline(always)]
+    pub(crate) fn reports(&self, shard: usize) -> bool {
+        self.outbox.refuses() | is_logged(self.view(), shard)
+    }
+
+    /// Logs a change for replicas, or makes the transaction fail, because the store itself is a
+    /// replica.
+    #[inline(never)]
+    fn report(&mut self, root: Root, change: Logged<'_>) {
+        if root.database >= DATABASES {
+            return;
+        }
+        if self.outbox.refuses() {
+            self.outbox.fail(Error::Replica);
+        }
+        self.log(root.shard, change);
+    }
+
+    /// Logs a change, if changes are logged.
+    fn log(&mut self, shard: usize, change: Logged<'_>) {
+        if is_logged(self.view(), shard)
+            && let Err(error) = log_change(self.transaction, shard, self.store.shards(), change)
+        {
+            self.outbox.fail(error);
+        }
+    }
+
+    /// Logs that the function libraries changed. All shards must be locked.
+    pub(crate) fn libraries_changed(&mut self) {
+        self.log(0, Logged::Libraries);
     }
 
     #[inline(always)]
@@ -75,16 +100,36 @@ impl Writer<'_, '_> {
     #[cold]
     pub(crate) fn expired(&mut self, database: usize, key: &Key<'_>) {
         self.outbox.expired(database, key.bytes);
-        if self.outbox.reports() {
-            self.outbox.follow(database, key.bytes, Effect::Expired);
+        let root = root(database, key);
+        if self.reports(root.shard) {
+            self.report(root, Logged::Key(database, key.bytes, Effect::Expired));
         }
     }
 
-    /// Reports that all keys of a database in one shard were removed or swapped.
-    pub(crate) fn all_changed(&mut self, root: Root) -> Result<(), Error> {
-        if self.outbox.reports() {
-            self.outbox.follow_all(root);
+    /// Reports that all keys of a database in one shard were removed.
+    pub(crate) fn emptied(&mut self, root: Root) -> Result<(), Error> {
+        if self.reports(root.shard) {
+            self.report(root, Logged::Emptied(root.database));
         }
+        self.count_epoch(root)
+    }
+
+    /// Reports that the keys of two databases in one shard were swapped.
+    pub(crate) fn swapped(&mut self, one: Root, other: Root) -> Result<(), Error> {
+        let shard = one.shard;
+        let are_visible = one.database < DATABASES && other.database < DATABASES;
+        if self.reports(shard) && are_visible {
+            self.report(one, Logged::Swapped([one.database, other.database]));
+        } else if is_logged(self.view(), shard) {
+            // A data set was loaded, of whose keys the replicas have none.
+            lose_changes(self.transaction, shard)?;
+        }
+        self.count_epoch(one)?;
+        self.count_epoch(other)
+    }
+
+    /// Counts a change to all keys of a database in one shard, for WATCH.
+    fn count_epoch(&mut self, root: Root) -> Result<(), Error> {
         if root.database >= DATABASES || !self.store.segment.counts_changes() {
             return Ok(());
         }
@@ -127,23 +172,6 @@ impl Writer<'_, '_> {
     pub(crate) fn notice_all(&mut self, shard: usize) {
         if self.has_queues(shard) {
             self.outbox.notice_all();
-        }
-    }
-}
-
-impl Store {
-    /// Sets or removes the follower, which receives the changes made through this handle after each
-    /// commit. The follower must not use the store.
-    pub fn follow(&self, follower: Option<Follower>) {
-        self.is_followed
-            .store(follower.is_some(), Ordering::Release);
-        *self.part::<Followed>().0.lock() = follower;
-    }
-
-    #[cold]
-    pub(crate) fn tell_follower(&self, change: Change) {
-        if let Some(follower) = &mut *self.part::<Followed>().0.lock() {
-            follower(change);
         }
     }
 }

@@ -1,16 +1,16 @@
-//! The effects of changes on keys, as reported to WATCH, waiting clients and followers.
+//! The effects of changes on keys, as reported to WATCH, waiting clients and replicas.
 
 /// The effect of a change on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The value or the expiry of the key changed.
-    Changed,
+    Changed = 0,
     /// The key was removed, either explicitly or because its last element was removed.
-    Removed,
+    Removed = 1,
     /// The key was removed because it had expired.
-    Expired,
+    Expired = 2,
     /// The key was evicted to free memory.
-    Evicted,
+    Evicted = 3,
 }
 
 impl Effect {
@@ -24,21 +24,37 @@ impl Effect {
             Effect::Changed
         }
     }
+
+    pub(crate) fn from_byte(byte: u8) -> Option<Effect> {
+        const ALL: [Effect; 4] = [
+            Effect::Changed,
+            Effect::Removed,
+            Effect::Expired,
+            Effect::Evicted,
+        ];
+        ALL.get(usize::from(byte)).copied()
+    }
 }
 
-/// A change to one or more keys, as reported by [`Store::follow`](crate::Store::follow).
+/// A change to one or more keys, as [`Store::changes_after`](crate::Store::changes_after) returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A change to one key, given by its database and name.
     Key(usize, Box<[u8]>, Effect),
-    /// All keys of a database in one shard were removed or swapped.
-    All {
+    /// All keys of a database in one shard were removed.
+    Emptied {
         /// The number of the database.
         database: usize,
         /// The number of the shard.
         shard: usize,
     },
+    /// The keys of two databases in one shard were swapped.
+    Swapped {
+        /// The numbers of the databases.
+        databases: [usize; 2],
+        /// The number of the shard.
+        shard: usize,
+    },
+    /// The function libraries changed.
+    Libraries,
 }
-
-/// A callback that receives the changes of a store handle, in order.
-pub type Follower = Box<dyn FnMut(Change) + Send>;

@@ -253,21 +253,10 @@ impl Writer<'_, '_> {
             return Ok(());
         }
         for shard in self.transaction.shards().iter() {
-            for database in [one, other] {
-                self.all_changed(Root { shard, database })?;
-            }
+            let [left, right] = [one, other].map(|database| Root { shard, database });
+            self.swapped(left, right)?;
             self.notice_all(shard);
             for word in 0..DATABASE_WORDS {
-                let (left, right) = (
-                    Root {
-                        shard,
-                        database: one,
-                    },
-                    Root {
-                        shard,
-                        database: other,
-                    },
-                );
                 let (old_left, old_right) =
                     (left.get(self.view(), word), right.get(self.view(), word));
                 if old_left != old_right {

@@ -3,6 +3,7 @@
 //!
 //! - `above`: calls from a transaction to higher modules, which it must not depend on.
 //! - `access`: access to keys for commands, through the store itself or a running transaction.
+//! - `change_log`: the keys that were changed since the changes were last sent to replicas.
 //! - `changed`: the module through which every change to a key is reported.
 //! - `effect`: the effects of changes, as watchers and followers see them.
 //! - `keys`: inserting, removing, moving, renaming and copying keys.
@@ -22,7 +23,8 @@
 
 pub(crate) mod above;
 pub(crate) mod access;
-pub(crate) mod changed;
+pub(crate) mod change_log;
+mod changed;
 pub(crate) mod effect;
 mod keys;
 pub(crate) mod load;

@@ -6,12 +6,10 @@
 //! outbox is executed before the commit, and a failure to execute it cannot make the transaction
 //! fail.
 
-#[cfg(doc)]
 use crate::error::Error;
 use crate::handle::events::{EventClasses, KeyEvent};
 use crate::handle::expired_seen;
-use crate::structures::roots::{DATABASES, Root};
-use crate::transaction::effect::{Change, Effect};
+use crate::structures::roots::DATABASES;
 use crate::transaction::message::QueuedMessage;
 use crate::transaction::notice::{NoticedQueues, Queue};
 
@@ -22,12 +20,11 @@ pub(crate) struct Outbox {
     classes: EventClasses,
     /// The nesting depth of changes that suppress events.
     muted: u32,
-    /// Whether the store handle has a follower, which receives all changes.
-    followed: bool,
     /// Whether no key may be changed, because the store is a replica.
     refuses: bool,
-    /// Whether a key was changed nevertheless, so that the transaction must fail.
-    refused: bool,
+    /// The reason why the transaction must fail: it changed a key of a replica, or the change could
+    /// not be logged.
+    failure: Option<Box<Error>>,
     /// The queued work and notifications. For most transactions this is `None`, which costs almost
     /// nothing.
     content: Option<Box<Content>>,
@@ -60,8 +57,6 @@ pub(crate) enum Post {
     Use(usize, u64),
     /// The databases were flushed, so their memory must be freed.
     Flushed,
-    /// A change to be reported to the follower.
-    Change(Change),
 }
 
 /// A position in an outbox, to which it can be cut back.
@@ -74,13 +69,12 @@ pub(crate) struct Mark {
 impl Outbox {
     /// Creates an empty outbox for events of these classes.
     #[inline(always)]
-    pub(crate) fn new(classes: EventClasses, followed: bool, refuses: bool) -> Outbox {
+    pub(crate) fn new(classes: EventClasses, refuses: bool) -> Outbox {
         Outbox {
             classes,
             muted: 0,
-            followed,
             refuses,
-            refused: false,
+            failure: None,
             content: None,
         }
     }
@@ -91,17 +85,16 @@ impl Outbox {
         self.classes != EventClasses::default()
     }
 
-    /// Returns whether changes must be reported through [`follow`](Self::follow) and
-    /// [`follow_all`](Self::follow_all).
+    /// Returns whether a changed key makes the transaction fail, because the store is a replica.
     #[inline(always)]
-    pub(crate) fn reports(&self) -> bool {
-        self.followed | self.refuses
+    pub(crate) fn refuses(&self) -> bool {
+        self.refuses
     }
 
-    /// Returns whether the names of expired keys are needed, for a follower or for events.
-    #[inline(always)]
-    pub(crate) fn names_expired(&self) -> bool {
-        self.reports() || self.tells()
+    /// Makes the transaction fail with an error, unless it already fails with another one.
+    #[cold]
+    pub(crate) fn fail(&mut self, error: Error) {
+        self.failure.get_or_insert_with(|| Box::new(error));
     }
 
     #[cold]
@@ -113,6 +106,11 @@ impl Outbox {
                 noticed: NoticedQueues::default(),
             })
         })
+    }
+
+    /// Returns the reason why the transaction must fail, if there is one.
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        self.failure.take().map_or(Ok(()), |failure| Err(*failure))
     }
 
     /// Adds one piece of work or one notification.
@@ -134,30 +132,6 @@ impl Outbox {
     #[cold]
     pub(crate) fn expired(&mut self, database: usize, key: &[u8]) {
         self.post(Post::Expired(database, key.into()));
-    }
-
-    fn report(&mut self, change: impl FnOnce() -> Change) {
-        self.refused |= self.refuses;
-        if self.followed {
-            self.post(Post::Change(change()));
-        }
-    }
-
-    /// Adds a change to one key, for the follower. In a replica, the transaction then fails.
-    #[cold]
-    pub(crate) fn follow(&mut self, database: usize, key: &[u8], effect: Effect) {
-        if database < DATABASES {
-            self.report(|| Change::Key(database, key.into(), effect));
-        }
-    }
-
-    /// Adds a change to all keys of a database in one shard, like [`follow`](Self::follow).
-    #[cold]
-    pub(crate) fn follow_all(&mut self, root: Root) {
-        let Root { shard, database } = root;
-        if database < DATABASES {
-            self.report(|| Change::All { database, shard });
-        }
     }
 
     /// Suppresses events until the matching call to [`unmute`](Self::unmute). Calls can be nested.
@@ -207,14 +181,13 @@ impl Outbox {
         content.noticed.cut(mark.noticed);
     }
 
-    /// Ends the outbox at the end of the transaction, and returns its content. Returns the outbox
-    /// itself if the transaction must fail with [`Error::Replica`], because it changed a key of a
-    /// replica.
+    /// Ends the outbox at the end of the transaction, and returns its content. If the transaction
+    /// must [`fail`](Self::fail), returns the reason and the outbox.
     #[inline(always)]
-    pub(crate) fn close(self) -> Result<Mail, Outbox> {
-        match self.refused {
-            false => Ok(Mail(self.content)),
-            true => Err(self),
+    pub(crate) fn close(mut self) -> Result<Mail, (Error, Outbox)> {
+        match self.failure.take() {
+            None => Ok(Mail(self.content)),
+            Some(failure) => Err((*failure, self)),
         }
     }
 }

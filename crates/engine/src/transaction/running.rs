@@ -104,7 +104,7 @@ impl Running<'_, '_> {
             Ok(value) => outbox
                 .close()
                 .map(|mail| (value, mail))
-                .map_err(|outbox| (Error::Replica.into(), outbox)),
+                .map_err(|(error, outbox)| (error.into(), outbox)),
             Err(error) => Err((error, outbox)),
         };
         match closed {

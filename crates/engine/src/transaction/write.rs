@@ -77,9 +77,9 @@ impl Store {
                 match body(&mut writer, scratch) {
                     Ok(value) => match writer.outbox.close() {
                         Ok(mail) => Ok((value, mail)),
-                        Err(outbox) => {
-                            let error = E::from(Error::Replica);
-                            Err(FailedTry::failed(error, outbox, false))
+                        Err((error, outbox)) => {
+                            let again = writer.transaction.is_short();
+                            Err(FailedTry::failed(error.into(), outbox, again))
                         }
                     },
                     Err(error) => {

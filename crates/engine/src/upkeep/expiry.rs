@@ -207,7 +207,7 @@ impl Writer<'_, '_> {
     /// Removes an expired key from its bucket, without updating the key count. Returns whether the
     /// bucket was unlinked from its chain.
     fn remove_expired_at(&mut self, root: Root, slot: Slot, entry: &Entry) -> Result<bool, Error> {
-        if self.outbox.names_expired() {
+        if self.outbox.tells() || self.reports(root.shard) {
             let mut bytes = Vec::new();
             entry.append_key(self.view(), &mut bytes)?;
             let key = Key {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use undercroft_commands::context::Host;
 use undercroft_engine::{
-    AppliedPosition, FollowingLock, LinkStatus, REPLICATION_ID, Source, SourceLink, Store,
+    AppliedPosition, LinkStatus, REPLICATION_ID, RoleLock, Source, SourceLink, Store,
 };
 
 use crate::follow::changes::Changes;
@@ -124,7 +124,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Takes the lock of the process that follows a source. Returns `None` if the work must end.
-    fn lock(&self) -> Result<Option<FollowingLock>, FollowError> {
+    fn lock(&self) -> Result<Option<RoleLock>, FollowError> {
         loop {
             match self.store.lock_following()? {
                 Some(lock) => return Ok(Some(lock)),

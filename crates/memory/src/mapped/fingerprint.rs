@@ -49,6 +49,7 @@ pub(crate) fn fingerprint() -> u64 {
         slot::NAMESPACES,
         slot::USERS,
         slot::FOLLOWER,
+        slot::SENDER,
         slot::RECORDS,
         slot::RECORD_STRIDE,
         shard::COUNTER,

@@ -257,6 +257,8 @@ pub mod slot {
     pub const USERS: u64 = 1 << 61;
     /// The byte, beyond the file's end, that the process locks that follows the source of a replica.
     pub const FOLLOWER: u64 = 1 << 60;
+    /// The offset of the byte that the process locks which sends changes to replicas.
+    pub const SENDER: u64 = FOLLOWER + 1;
 }
 
 /// A shard: a control page, a page of roots, access hints, modification counters and the undo log.

@@ -1,5 +1,6 @@
-//! The lock of the process that follows the source of a replica. The kernel holds it, so it ends with
-//! the process, and another process can take it at once.
+//! The locks of the process that follows the source of a replica, and of the process that sends the
+//! changes of a store to its replicas. The kernel holds them, so each ends with its process, and
+//! another process can take it at once.
 
 use std::fs::File;
 
@@ -8,9 +9,10 @@ use crate::mapped::layout::slot;
 use crate::mapped::platform;
 use crate::segment::Segment;
 
-/// The lock of the process that follows a replica's source. Dropping it releases it.
+/// The lock of the one process that follows a source, or of the one that sends changes. Dropping it
+/// releases it.
 #[derive(Debug)]
-pub struct FollowingLock {
+pub struct RoleLock {
     _file: File,
 }
 
@@ -20,7 +22,20 @@ impl Segment {
     ///
     /// # Errors
     /// Fails if the store's file cannot be opened.
-    pub fn lock_following(&self) -> Result<Option<FollowingLock>, Error> {
+    pub fn lock_following(&self) -> Result<Option<RoleLock>, Error> {
+        self.lock_role(slot::FOLLOWER)
+    }
+
+    /// Takes the lock of the process that sends changes to replicas, like
+    /// [`lock_following`](Self::lock_following).
+    ///
+    /// # Errors
+    /// Fails if the store's file cannot be opened.
+    pub fn lock_sending(&self) -> Result<Option<RoleLock>, Error> {
+        self.lock_role(slot::SENDER)
+    }
+
+    fn lock_role(&self, place: u64) -> Result<Option<RoleLock>, Error> {
         let fail = |source| Error::Io {
             doing: "locking",
             path: self.path().into(),
@@ -28,7 +43,7 @@ impl Segment {
         };
         // The lock belongs to this open file description.
         let file = platform::open(self.path(), true).map_err(fail)?;
-        let is_taken = platform::try_lock_byte(&file, slot::FOLLOWER).map_err(fail)?;
-        Ok(is_taken.then_some(FollowingLock { _file: file }))
+        let is_taken = platform::try_lock_byte(&file, place).map_err(fail)?;
+        Ok(is_taken.then_some(RoleLock { _file: file }))
     }
 }

@@ -231,7 +231,7 @@ impl Writer<'_, '_> {
         }
         let leaves = feed.items() / feed.full.places as u64;
         if self.transaction.is_in_parts() {
-            self.expect_parts(database, key);
+            self.expect_parts(database, key)?;
             feed.remove_in_parts(self.transaction, &gone)?;
         } else if gone.len() as u64 * MADE_ANEW > leaves && gone.len() > 1 {
             self.make_feed_anew(database, key, (found, feed), &gone)?;
@@ -263,7 +263,7 @@ impl Writer<'_, '_> {
             return Ok(false);
         };
         if self.transaction.is_in_parts() {
-            self.expect_parts(database, key);
+            self.expect_parts(database, key)?;
             feed.join_in_parts(self.transaction)?;
         } else {
             self.make_feed_anew(database, key, (found, feed), &[])?;
@@ -303,7 +303,7 @@ impl Writer<'_, '_> {
         if gone.is_empty() {
             return Ok(true);
         }
-        self.expect_parts(database, key);
+        self.expect_parts(database, key)?;
         feed.remove_in_parts(self.transaction, &gone)?;
         self.feed_changed(database, key, KeyEvent::FeedPop);
         Ok(true)

@@ -430,7 +430,7 @@ impl Writer<'_, '_> {
                     false
                 }
                 RemovalMethod::Each => {
-                    self.expect_parts(database, key);
+                    self.expect_parts(database, key)?;
                     for group in fields.chunks(TOGETHER) {
                         for field in &elements.group(self.transaction, group) {
                             removed += u64::from(elements.remove(self.transaction, field)?);

@@ -61,7 +61,7 @@ impl Writer<'_, '_> {
                 left.is_empty()
             }
             ListForm::Tree(mut tree, pool) => {
-                self.expect_parts(database, key);
+                self.expect_parts(database, key)?;
                 tree.pop(self.transaction, pool, end, count, out)?;
                 self.remove_if_empty(database, key, found, &tree)?
             }
@@ -131,7 +131,7 @@ impl Writer<'_, '_> {
             }
             ListForm::Tree(mut tree, pool) => {
                 let needle = Needle::new(text);
-                self.expect_parts(database, key);
+                self.expect_parts(database, key)?;
                 let removed = tree.remove(self.transaction, pool, &needle, most, count >= 0)?;
                 (removed, self.remove_if_empty(database, key, found, &tree)?)
             }

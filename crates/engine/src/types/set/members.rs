@@ -610,7 +610,7 @@ impl Writer<'_, '_> {
                     false
                 }
                 RemovalMethod::Each => {
-                    self.expect_parts(database, key);
+                    self.expect_parts(database, key)?;
                     for group in members.chunks(TOGETHER) {
                         for member in &elements.group(self.transaction, group) {
                             removed += u64::from(elements.remove(self.transaction, member)?);

@@ -59,7 +59,7 @@ impl Writer<'_, '_> {
                     false
                 }
                 RemovalMethod::Each => {
-                    self.expect_parts(database, key);
+                    self.expect_parts(database, key)?;
                     for group in members.chunks(TOGETHER) {
                         for member in &large.elements.group(self.transaction, group) {
                             removed += u64::from(self.remove_from_large(&large, member)?);
@@ -166,7 +166,7 @@ impl Writer<'_, '_> {
             if kept == 0 {
                 self.remove_found(root(database, key), found)?;
             } else if self.transaction.is_in_parts() {
-                self.expect_parts(database, key);
+                self.expect_parts(database, key)?;
                 let mut left = removed;
                 while left > 0 {
                     let some = left.min(TOGETHER as u64);

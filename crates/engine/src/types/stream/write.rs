@@ -189,7 +189,7 @@ impl Writer<'_, '_> {
             return Ok(0);
         };
         let (mut gone, mut greatest) = (0, stream.deleted);
-        self.expect_parts(database, key);
+        self.expect_parts(database, key)?;
         for &id in ids {
             let pool = stream.pool;
             if stream.entries.remove(self.transaction, pool, id)? {
@@ -366,7 +366,7 @@ impl Writer<'_, '_> {
             return Ok(None);
         };
         let mut acknowledged = 0;
-        self.expect_parts(database, key);
+        self.expect_parts(database, key)?;
         for &id in ids {
             acknowledged += u64::from(group.acknowledge(self.transaction, id)?);
             self.transaction.end_of_part()?;

@@ -1,0 +1,332 @@
+//! The stream of changes that a store sends to its replicas.
+//!
+//! While a store has a stream, each transaction logs the keys that it changes
+//! (`transaction/change_log.rs`). One process at a time, the sender, reads the logs and the values of
+//! the changed keys at one moment, writes them as commands, and appends these to the *backlog*, a
+//! queue of bytes in the store. The commands of one moment are one transaction, so that replicas see
+//! only states that the store had.
+//!
+//! The same transaction that makes bytes of the backlog part of the stream also drops the changes
+//! that they contain from the logs. A sender that is killed therefore loses nothing, and its
+//! successor sends nothing twice.
+
+use undercroft_memory::{ShardSet, View};
+
+use crate::error::Error;
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
+use crate::store::replication::{REPLICATION_ID, source_text};
+use crate::structures::byte_queue::BACKLOG_QUEUE;
+use crate::structures::roots::{BACKLOG_SENT, CHANGES_LOST, SOURCE};
+use crate::transaction::change_log::{log_of, parse_changes};
+use crate::transaction::effect::Change;
+use crate::transaction::writer::{Expiry, Writer};
+
+/// The key of the stream's record, in the dictionary of the source.
+const STREAM: &[u8] = b"stream";
+
+/// The maximum number of bytes that one transaction appends to the backlog. It limits the time for
+/// which the transaction holds a lock.
+const APPENDED_AT_ONCE: usize = 256 << 10;
+
+/// The names of a stream and the part of it that is in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// The replication id of the stream.
+    pub id: [u8; REPLICATION_ID],
+    /// The id under which the stream was known earlier, and the offset at which that ended.
+    pub earlier: Option<([u8; REPLICATION_ID], u64)>,
+    /// The offset of the first byte in the backlog.
+    pub start: u64,
+    /// The offset after the last byte of the stream.
+    pub end: u64,
+}
+
+impl Stream {
+    fn to_record(self) -> Vec<u8> {
+        let mut record = self.id.to_vec();
+        if let Some((id, end)) = self.earlier {
+            record.extend_from_slice(&id);
+            record.extend_from_slice(&end.to_le_bytes());
+        }
+        record
+    }
+
+    fn of_record(record: &[u8], start: u64, end: u64) -> Option<Stream> {
+        let (id, rest) = record.split_first_chunk()?;
+        let earlier = rest.split_first_chunk().and_then(|(id, rest)| {
+            let end = rest.first_chunk()?;
+            Some((*id, u64::from_le_bytes(*end)))
+        });
+        let id = *id;
+        Some(Stream {
+            id,
+            earlier,
+            start,
+            end,
+        })
+    }
+
+    /// Returns whether a replica that has received the stream `id` up to `offset` can receive the
+    /// rest from the backlog.
+    pub fn continues(&self, id: &[u8], offset: u64) -> bool {
+        let is_earlier =
+            |(earlier, end): ([u8; REPLICATION_ID], u64)| earlier == id && offset <= end;
+        let is_known = self.id == id || self.earlier.is_some_and(is_earlier);
+        is_known && (self.start..=self.end).contains(&offset)
+    }
+}
+
+/// The changes of a store up to a moment, as [`Store::changes_until_now`] returns them.
+#[derive(Debug)]
+pub struct Changes {
+    /// The changes, in the order in which each shard logged them.
+    pub changes: Vec<Change>,
+    /// The ends of the shards' logs at the moment.
+    pub ends: LogEnds,
+}
+
+/// Positions in the logs of all shards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogEnds(Vec<u64>);
+
+impl Store {
+    /// Returns the stream of the store's changes, or `None` if changes are not logged, or were lost
+    /// because no process sent them for a long time.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn stream(&self) -> Result<Option<Stream>, Error> {
+        let shards = self.all_shards();
+        self.read(shards, |reader| {
+            let Some(record) = source_text(self, reader, STREAM)? else {
+                return Ok(None);
+            };
+            let view = reader.view();
+            let is_complete = shards.iter().all(|shard| log_of(shard).exists(view));
+            let (start, end) = (BACKLOG_QUEUE.start(view), view.root(0, BACKLOG_SENT));
+            let stream = Stream::of_record(&record, start, end);
+            Ok(stream.filter(|_| is_complete && BACKLOG_QUEUE.exists(view)))
+        })
+    }
+
+    /// Starts to log changes for a stream with an empty backlog, which ends at `stream.end`. Replaces
+    /// an earlier stream.
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write).
+    pub fn begin_stream(&self, stream: &Stream) -> Result<(), Error> {
+        let key = self.hidden_key(0, STREAM);
+        self.write(self.all_shards(), |writer| {
+            writer.remove_stream()?;
+            for shard in writer.transaction.shards().iter() {
+                log_of(shard).create(writer.transaction, 0)?;
+            }
+            BACKLOG_QUEUE.create(writer.transaction, stream.end)?;
+            writer.transaction.set_root(0, BACKLOG_SENT, stream.end)?;
+            writer.set(SOURCE, &key, &stream.to_record(), Expiry::Never)
+        })
+    }
+
+    /// Gives the stream another id, under which it continues.
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write).
+    pub fn rename_stream(&self, stream: &Stream) -> Result<(), Error> {
+        let key = self.hidden_key(0, STREAM);
+        self.write(ShardSet::one(0), |writer| {
+            writer.set(SOURCE, &key, &stream.to_record(), Expiry::Never)
+        })
+    }
+
+    /// Ends the logging of changes, and removes the logs and the backlog.
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write).
+    pub fn end_stream(&self) -> Result<(), Error> {
+        let key = self.hidden_key(0, STREAM);
+        self.write(self.all_shards(), |writer| {
+            writer.remove_stream()?;
+            writer.remove_quietly(SOURCE, &key).map(drop)
+        })
+    }
+
+    /// Returns the positions of the first changes in the logs.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn log_starts(&self) -> Result<LogEnds, Error> {
+        let shards = self.all_shards();
+        self.read(shards, |reader| {
+            let start = |shard| log_of(shard).start(reader.view());
+            Ok::<_, Error>(LogEnds(shards.iter().map(start).collect()))
+        })
+    }
+
+    /// Returns whether a change was logged after `ends`. One load for each shard.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn has_changes_after(&self, ends: &LogEnds) -> Result<bool, Error> {
+        for (shard, &end) in ends.0.iter().enumerate() {
+            let now = self.read(ShardSet::one(shard), |reader| {
+                Ok::<_, Error>(log_of(shard).end(reader.view()))
+            })?;
+            if now != end {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the changes that were logged after `ends`. The values of the keys have changed at
+    /// least so far when this returns. O(changes).
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn changes_after(&self, ends: &LogEnds) -> Result<Changes, Error> {
+        let mut all = Changes {
+            changes: Vec::new(),
+            ends: LogEnds::default(),
+        };
+        for (shard, &from) in ends.0.iter().enumerate() {
+            let (changes, end) = self.read(ShardSet::one(shard), |reader| {
+                read_log(reader.view(), shard, from)
+            })?;
+            all.changes.extend(changes);
+            all.ends.0.push(end);
+        }
+        Ok(all)
+    }
+
+    /// Calls `look` with the changes that were logged after `ends`, at a moment between two
+    /// transactions. All keys that `look` reads have their values of that moment. `look` may run
+    /// several times.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged, and returns the errors of `look`.
+    pub fn changes_until_now<R>(
+        &self,
+        ends: &LogEnds,
+        look: impl Fn(&Reader<'_, '_>, &[Change]) -> Result<R, Error> + Sync,
+    ) -> Result<(R, Changes), Error> {
+        let shards = self.all_shards();
+        self.read(shards, |reader| {
+            let mut all = Changes {
+                changes: Vec::new(),
+                ends: LogEnds::default(),
+            };
+            for (shard, &from) in ends.0.iter().enumerate() {
+                let (changes, end) = read_log(reader.view(), shard, from)?;
+                all.changes.extend(changes);
+                all.ends.0.push(end);
+            }
+            let result = look(reader, &all.changes)?;
+            Ok((result, all))
+        })
+    }
+
+    /// Appends bytes to the stream, and drops the changes before `ends`, which they contain, from the
+    /// logs. Until all bytes are appended, none is part of the stream. O(bytes).
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write). The bytes are then no part of the stream.
+    pub fn append_to_stream(&self, bytes: &[u8], ends: &LogEnds) -> Result<(), Error> {
+        self.discard_unsent()?;
+        let mut pieces = bytes.chunks(APPENDED_AT_ONCE).peekable();
+        while let Some(piece) = pieces.next_if(|piece| piece.len() == APPENDED_AT_ONCE) {
+            self.write(ShardSet::one(0), |writer| append_piece(writer, piece))?;
+        }
+        let last = pieces.next().unwrap_or_default();
+        self.write(self.all_shards(), |writer| {
+            append_piece(writer, last)?;
+            let end = BACKLOG_QUEUE.end(writer.view());
+            writer.transaction.set_root(0, BACKLOG_SENT, end)?;
+            for (shard, &end) in ends.0.iter().enumerate() {
+                let log = log_of(shard);
+                if log.exists(writer.view()) && log.start(writer.view()) != end {
+                    log.drop_before(writer.transaction, end)?;
+                }
+            }
+            Ok::<_, Error>(())
+        })
+    }
+
+    /// Removes bytes that a killed sender has appended to the backlog without completing them.
+    fn discard_unsent(&self) -> Result<(), Error> {
+        let is_unsent = self.read(ShardSet::one(0), |reader| {
+            let view = reader.view();
+            Ok::<_, Error>(BACKLOG_QUEUE.end(view) != view.root(0, BACKLOG_SENT))
+        })?;
+        if is_unsent {
+            self.write(ShardSet::one(0), |writer| {
+                let sent = writer.view().root(0, BACKLOG_SENT);
+                BACKLOG_QUEUE.drop_after(writer.transaction, sent)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Drops the bytes of the stream before `offset` from the backlog. O(dropped bytes / 16 KiB).
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write).
+    pub fn trim_backlog(&self, offset: u64) -> Result<(), Error> {
+        let drop = |writer: &mut Writer<'_, '_>| {
+            let view = writer.view();
+            let until = offset.min(view.root(0, BACKLOG_SENT));
+            match BACKLOG_QUEUE.exists(view) && BACKLOG_QUEUE.start(view) < until {
+                true => BACKLOG_QUEUE.drop_before(writer.transaction, until),
+                false => Ok(false),
+            }
+        };
+        while self.write(ShardSet::one(0), drop)? {}
+        Ok(())
+    }
+
+    /// Appends the bytes of the stream from `offset` on to `out`, at most `most` bytes. Returns false
+    /// if the backlog does not contain the offset. O(backlog before the offset / 16 KiB + bytes).
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn read_stream(&self, offset: u64, most: u64, out: &mut Vec<u8>) -> Result<bool, Error> {
+        out.clear();
+        self.read_into(ShardSet::one(0), out, |reader, out| {
+            let view = reader.view();
+            let (start, end) = (BACKLOG_QUEUE.start(view), view.root(0, BACKLOG_SENT));
+            if !BACKLOG_QUEUE.exists(view) || !(start..=end).contains(&offset) {
+                return Ok::<_, Error>(false);
+            }
+            BACKLOG_QUEUE.read(view, offset, most.min(end - offset), out)?;
+            Ok(true)
+        })
+    }
+}
+
+fn append_piece(writer: &mut Writer<'_, '_>, piece: &[u8]) -> Result<(), Error> {
+    for part in piece.chunks(BACKLOG_QUEUE.capacity()) {
+        BACKLOG_QUEUE.append(writer.transaction, part)?;
+    }
+    Ok(())
+}
+
+fn read_log(view: &View<'_>, shard: usize, from: u64) -> Result<(Vec<Change>, u64), Error> {
+    let log = log_of(shard);
+    let end = log.end(view);
+    let mut bytes = Vec::new();
+    if log.exists(view) && log.start(view) <= from {
+        log.read(view, from, u64::MAX, &mut bytes)?;
+    }
+    Ok((parse_changes(shard, &bytes)?, end))
+}
+
+impl Writer<'_, '_> {
+    fn remove_stream(&mut self) -> Result<(), Error> {
+        for shard in self.transaction.shards().iter() {
+            log_of(shard).remove(self.transaction)?;
+            self.transaction.set_root(shard, CHANGES_LOST, 0)?;
+        }
+        BACKLOG_QUEUE.remove(self.transaction)?;
+        Ok(self.transaction.set_root(0, BACKLOG_SENT, 0)?)
+    }
+}

@@ -1,0 +1,132 @@
+//! The change log of a store that has replicas: which keys were changed, and how, since the changes
+//! were last sent. There is a log in each shard for the keys of the shard.
+//!
+//! A log contains the names of keys, not their values. The process that sends the changes reads the
+//! values of all changed keys at one moment, so that many changes to the same key cost no more than
+//! one. Each record is a part of the transaction that makes the change: it is there if and only if
+//! the change is, whichever process was killed at whichever moment.
+//!
+//! ```text
+//! record  | kind, database, length of the key | length of the detail | key ... | detail ... |
+//! ```
+//!
+//! A log that no process reads must not fill the store. Once it has [`LOG_MAX`] bytes, it is removed, and
+//! the replicas need a complete data set.
+
+use smallvec::SmallVec;
+use undercroft_memory::{Fault, Transaction, View};
+
+use crate::error::Error;
+use crate::structures::byte_queue::ByteQueue;
+use crate::structures::roots::{CHANGE_LOG, CHANGES_LOST, DATABASES};
+use crate::transaction::effect::{Change, Effect};
+
+/// The size of a log's blocks in bytes.
+const BLOCK: u64 = 8192;
+/// The maximum length of all logs together in bytes.
+const LOG_MAX: u64 = 256 << 20;
+/// The number of bytes before the key in a record.
+const HEADER: usize = 16;
+
+/// The kinds of records that are not effects on a key.
+const EMPTIED: u8 = 16;
+const SWAPPED: u8 = 17;
+const LIBRARIES: u8 = 18;
+
+/// Returns the change log of a shard.
+#[inline(always)]
+pub(crate) fn log_of(shard: usize) -> ByteQueue {
+    ByteQueue {
+        shard,
+        root: CHANGE_LOG,
+        block: BLOCK,
+    }
+}
+
+/// Returns whether a shard's changes are logged.
+#[inline(always)]
+pub(crate) fn is_logged(view: &View<'_>, shard: usize) -> bool {
+    log_of(shard).exists(view)
+}
+
+/// A change to be logged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Logged<'k> {
+    Key(usize, &'k [u8], Effect),
+    Emptied(usize),
+    Swapped([usize; 2]),
+    Libraries,
+}
+
+/// Appends a change to the log of a shard, which must exist. `shards` is the number of shards.
+pub(crate) fn log_change(
+    transaction: &mut Transaction<'_>,
+    shard: usize,
+    shards: usize,
+    change: Logged<'_>,
+) -> Result<(), Error> {
+    let log = log_of(shard);
+    let view = transaction.view();
+    if log.end(view) - log.start(view) > LOG_MAX / shards as u64 {
+        return lose_changes(transaction, shard);
+    }
+    let other;
+    let (kind, database, key) = match change {
+        Logged::Key(database, key, effect) => (effect as u8, database, key),
+        Logged::Emptied(database) => (EMPTIED, database, &[][..]),
+        Logged::Swapped([one, two]) => {
+            other = [two as u8];
+            (SWAPPED, one, &other[..])
+        }
+        Logged::Libraries => (LIBRARIES, 0, &[][..]),
+    };
+    let mut record: SmallVec<[u8; 128]> = SmallVec::new();
+    let first = u64::from(kind) | (database as u64) << 8 | (key.len() as u64) << 16;
+    record.extend_from_slice(&first.to_le_bytes());
+    record.extend_from_slice(&0_u64.to_le_bytes());
+    record.extend_from_slice(key);
+    record.resize(record.len().next_multiple_of(8), 0);
+    log.append(transaction, &record)
+}
+
+/// Removes the log of a shard, so that the replicas need a complete data set.
+pub(crate) fn lose_changes(transaction: &mut Transaction<'_>, shard: usize) -> Result<(), Error> {
+    log_of(shard).remove(transaction)?;
+    Ok(transaction.set_root(shard, CHANGES_LOST, 1)?)
+}
+
+/// Decodes records. `shard` is the shard of the log.
+pub(crate) fn parse_changes(shard: usize, mut bytes: &[u8]) -> Result<Vec<Change>, Error> {
+    let mut changes = Vec::new();
+    while !bytes.is_empty() {
+        let (change, length) = parse_change(shard, bytes).ok_or(Fault {
+            at: CHANGE_LOG as u64,
+            what: "a change log with complete records",
+        })?;
+        changes.push(change);
+        bytes = &bytes[length..];
+    }
+    Ok(changes)
+}
+
+/// Returns the first change and the length of its record.
+fn parse_change(shard: usize, bytes: &[u8]) -> Option<(Change, usize)> {
+    let first = u64::from_le_bytes(*bytes.first_chunk()?);
+    let length = usize::try_from(first >> 16).ok()?;
+    let record = HEADER.checked_add(length)?.next_multiple_of(8);
+    let rest = bytes.get(HEADER..record)?;
+    let database = (first >> 8 & 0xff) as usize;
+    if database >= DATABASES {
+        return None;
+    }
+    let change = match first as u8 {
+        EMPTIED => Change::Emptied { database, shard },
+        SWAPPED => Change::Swapped {
+            databases: [database, usize::from(*rest.first()?)],
+            shard,
+        },
+        LIBRARIES => Change::Libraries,
+        effect => Change::Key(database, rest[..length].into(), Effect::from_byte(effect)?),
+    };
+    Some((change, record))
+}
