@@ -29,9 +29,9 @@ const SKIPPED: &str = "
     jemalloc-bg-thread latency-tracking latency-tracking-info-percentiles lua-time-limit
     maxmemory-clients no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values pidfile proc-title-template
     propagation-error-behavior rdb-del-sync-files rdb-save-incremental-fsync rdbchecksum rdbcompression
-    repl-backlog-size repl-backlog-ttl repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync
-    repl-diskless-sync-delay repl-diskless-sync-max-replicas repl-ping-replica-period repl-ping-slave-period
-    repl-timeout replica-announce-ip replica-announce-port replica-announced replica-ignore-disk-write-errors
+    repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync
+    repl-diskless-sync-delay repl-diskless-sync-max-replicas
+    replica-announce-ip replica-announce-port replica-announced replica-ignore-disk-write-errors
     replica-ignore-maxmemory replica-lazy-flush replica-priority replica-read-only replica-serve-stale-data
     sanitize-dump-payload server_cpulist set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout
     slave-announce-ip slave-announce-port slave-ignore-maxmemory slave-lazy-flush slave-priority slave-read-only

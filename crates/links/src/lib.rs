@@ -5,9 +5,11 @@
 //! - `load`: loads the keys of RDB files into a store.
 //! - `rdb`: reads and writes RDB files, the snapshots of Redis and Valkey.
 //! - `save`: writes a store as an RDB file.
+//! - `send`: sends the changes of a store to its replicas.
 
 pub mod aof;
 pub mod follow;
 pub mod load;
 pub mod rdb;
 pub mod save;
+pub mod send;

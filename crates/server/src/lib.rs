@@ -15,6 +15,7 @@
 //! - `log`: the log on standard error.
 //! - `sockets`: accepts connections, and waits until sockets are ready.
 //! - `shared`: the state that all threads share.
+//! - `replicas`: sends all changes to other servers.
 //! - `connection`: a connection, and the commands in its input.
 //! - `worker`: a thread, which runs an event loop over its connections.
 //! - `server`: starts and stops the server.
@@ -22,6 +23,7 @@
 mod connection;
 mod error;
 mod log;
+mod replicas;
 mod server;
 mod shared;
 mod sockets;

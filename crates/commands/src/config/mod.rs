@@ -113,14 +113,22 @@ impl Config {
         self.numbers[place].load(Ordering::Relaxed)
     }
 
-    /// Returns whether writes must be refused for lack of replicas. This server never has replicas,
-    /// so it refuses writes whenever the configuration requires replicas. As in Redis, replicas are
-    /// required only if both parameters are greater than 0.
+    /// Returns whether writes must be refused while too few replicas are connected. As in Redis,
+    /// replicas are required only if both parameters are greater than 0.
     #[inline]
-    pub fn lacks_replicas(&self) -> bool {
+    pub fn requires_replicas(&self) -> bool {
+        let (count, lag) = self.required_replicas();
+        count > 0 && lag > 0
+    }
+
+    /// Returns the number of replicas that writes require, and the age in seconds that the last
+    /// acknowledgement of each can have.
+    #[inline]
+    pub fn required_replicas(&self) -> (usize, u64) {
         const COUNT: usize = Parameter::place("min-replicas-to-write");
         const LAG: usize = Parameter::place("min-replicas-max-lag");
-        self.number_at(COUNT) > 0 && self.number_at(LAG) > 0
+        let [count, lag] = [COUNT, LAG].map(|place| self.number_at(place).max(0) as u64);
+        (count as usize, lag)
     }
 
     /// Returns the size limits above which a stream's leaf node accepts no further entries.

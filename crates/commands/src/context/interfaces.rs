@@ -208,6 +208,52 @@ pub trait SnapshotFile: Send + Sync {
     fn write(&self, store: &Store) -> Result<(), String>;
 }
 
+/// A replica of the server, as INFO and ROLE show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaFacts {
+    /// The address of the replica.
+    pub address: String,
+    /// The port on which the replica listens, or 0 if it has not told.
+    pub port: u16,
+    /// The state of the connection: `wait_bgsave`, `send_bulk` or `online`.
+    pub state: &'static str,
+    /// The number of bytes of the stream that the replica has acknowledged.
+    pub offset: u64,
+    /// The time since the last acknowledgement in seconds.
+    pub lag: u64,
+}
+
+/// The stream of changes that the server sends to its replicas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamFacts {
+    /// The replication id, or `None` if the server never had a replica.
+    pub id: Option<String>,
+    /// The id under which the stream was known earlier, and the offset at which that ended.
+    pub earlier: Option<(String, u64)>,
+    /// The number of bytes in the stream.
+    pub offset: u64,
+    /// The offset of the first byte that a replica can still receive without a data set.
+    pub start: u64,
+    /// The replicas.
+    pub replicas: Vec<ReplicaFacts>,
+}
+
+/// The replicas of a server.
+pub trait Replicas: Send + Sync {
+    /// Returns the stream and the replicas.
+    fn facts(&self) -> StreamFacts;
+
+    /// Returns the number of replicas that have acknowledged all changes that were sent.
+    fn count_acknowledged(&self) -> usize;
+
+    /// Waits until `count` replicas have acknowledged all changes that were made before the call, or
+    /// until the timeout or the end of the server. Returns the number of replicas that have.
+    fn wait(&self, count: usize, timeout: Option<Duration>) -> usize;
+
+    /// Returns the number of replicas whose last acknowledgement is at most `seconds` old.
+    fn count_recent(&self, seconds: u64) -> usize;
+}
+
 /// The operations on the process itself that commands require. The default implementations suit a
 /// process that embeds the store.
 pub trait Control: Send + Sync {
@@ -260,6 +306,11 @@ pub trait Control: Send + Sync {
              follow'"
                 .to_owned(),
         )
+    }
+
+    /// Returns the replicas of the server, or `None` if the process cannot have any.
+    fn replicas(&self) -> Option<&dyn Replicas> {
+        None
     }
 
     /// Puts the calling thread to sleep for the given time, or until the process is asked to exit.

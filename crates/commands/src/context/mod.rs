@@ -39,7 +39,10 @@ use crate::statistics::slowlog::SlowLog;
 use crate::statistics::{Lap, Statistics};
 use crate::table::{self, Command};
 
-pub use interfaces::{Connections, Control, Facts, Inbox, ShutdownOptions, SnapshotFile};
+pub use interfaces::{
+    Connections, Control, Facts, Inbox, ReplicaFacts, Replicas, ShutdownOptions, SnapshotFile,
+    StreamFacts,
+};
 pub use pause::Pause;
 pub(crate) use scratch::SessionScratch;
 pub(crate) use timing::Timing;
@@ -123,11 +126,19 @@ impl<'a> Context<'a> {
     /// or the store is a replica.
     #[inline]
     pub(crate) fn write_refusal(&self) -> Option<CommandError> {
-        if self.host.config().lacks_replicas() {
+        if self.host.config().requires_replicas() && self.lacks_replicas() {
             return Some(CommandError::NO_REPLICAS);
         }
         let is_refused = self.store.store().refuses_changes();
         is_refused.then_some(CommandError::READ_ONLY)
+    }
+
+    /// Returns whether fewer replicas are connected than the configuration requires.
+    #[cold]
+    fn lacks_replicas(&self) -> bool {
+        let (count, lag) = self.host.config().required_replicas();
+        let replicas = self.host.control.replicas();
+        replicas.is_none_or(|replicas| replicas.count_recent(lag) < count)
     }
 
     /// Returns the handler of a command.
@@ -145,7 +156,7 @@ impl<'a> Context<'a> {
         self.direct = !self.timed
             && !self.shows
             && self.session.transaction.queue.is_none()
-            && !self.host.config().lacks_replicas();
+            && !self.host.config().requires_replicas();
     }
 
     /// Discards the commands queued since MULTI, and forgets the watched keys.

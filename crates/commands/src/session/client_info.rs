@@ -40,6 +40,8 @@ pub struct ClientInfo {
     pub closing: bool,
     /// Whether the connection is in MONITOR mode.
     pub monitors: bool,
+    /// Whether the connection is that of a replica.
+    pub is_replica: bool,
     /// Whether CLIENT NO-EVICT protects the connection from being closed to free memory.
     pub no_evict: bool,
     /// Whether CLIENT NO-TOUCH is on, so that lookups do not count as accesses to the keys.
@@ -87,6 +89,7 @@ impl ClientInfo {
     /// Returns the kind of the connection.
     pub fn kind(&self) -> ClientKind {
         match self.subscribed {
+            _ if self.is_replica => ClientKind::Replica,
             [0, 0, 0] => ClientKind::Normal,
             _ => ClientKind::Pubsub,
         }
@@ -97,6 +100,7 @@ impl fmt::Display for ClientInfo {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all_flags = [
             (self.monitors, 'O'),
+            (self.is_replica, 'S'),
             (self.kind() == ClientKind::Pubsub, 'P'),
             (self.queued.is_some(), 'x'),
             (self.blocked, 'b'),
@@ -169,9 +173,10 @@ pub struct KillFilter {
 pub enum ClientKind {
     /// A connection of an ordinary client, which has no subscriptions.
     Normal,
-    /// A connection to a master. This kind never occurs, because Undercroft has no replication.
+    /// A connection to a master. This kind never occurs, because connections to a source are not
+    /// listed.
     Master,
-    /// A connection from a replica. This kind never occurs, because Undercroft has no replication.
+    /// A connection from a replica.
     Replica,
     /// A connection that has subscriptions.
     Pubsub,

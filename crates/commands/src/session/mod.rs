@@ -6,12 +6,14 @@
 //! - `client_info`: formats the lines of CLIENT LIST, and evaluates the filters of CLIENT KILL.
 //! - `parts`: defines the components of a session.
 //! - `queue`: stores the commands that a connection queues between MULTI and EXEC.
+//! - `replica`: the options with which a connection becomes a replica.
 //! - `subscriptions`: stores the subscriptions of one connection.
 //! - `wait`: stores the state of commands that wait for keys, and writes their replies.
 
 mod client_info;
 mod parts;
 mod queue;
+mod replica;
 mod subscriptions;
 pub mod wait;
 
@@ -29,6 +31,7 @@ pub(crate) use parts::ReadBuffers;
 use parts::TransactionState;
 pub use parts::{Activity, Buffers, Counters, Peer, ReplyControl, ReplyMode, ScriptState};
 pub(crate) use queue::{CommandQueue, QueuedCommand};
+pub use replica::{ReplicaOptions, ReplicaRequest};
 pub use subscriptions::Subscriptions;
 use wait::Wait;
 
@@ -66,6 +69,8 @@ pub struct Session {
     pub activity: Activity,
     /// The state that concerns the scripts of this connection.
     pub scripts: ScriptState,
+    /// The options of a connection that is about to become a replica.
+    pub replica: Option<Box<ReplicaOptions>>,
     /// The state that MULTI and WATCH set up.
     pub(crate) transaction: TransactionState,
     /// Buffers for values that are being copied from the store to a reply.
@@ -160,6 +165,7 @@ impl Session {
             waiting: None,
             activity: Activity::new(now),
             scripts: ScriptState::default(),
+            replica: None,
             transaction: TransactionState::default(),
             read_buffers: ReadBuffers::new(),
         }
@@ -180,6 +186,14 @@ impl Session {
     /// no waiting command and no subscriptions.
     pub fn holds_nothing(&self) -> bool {
         self.transaction.is_empty() && self.waiting.is_none() && self.subscriptions.is_empty()
+    }
+
+    /// Returns whether the connection has sent PSYNC or SYNC, and must be handed to the server's
+    /// replicas.
+    #[inline]
+    pub fn becomes_replica(&self) -> bool {
+        let options = self.replica.as_ref();
+        options.is_some_and(|options| options.request.is_some())
     }
 
     /// Makes the next EXEC record a place in the stream of a replica's source, in the transaction
@@ -280,6 +294,7 @@ impl Session {
             no_evict: self.no_evict,
             no_touch: self.no_touch,
             monitors: self.monitors,
+            is_replica: false,
             blocked: self.waiting.is_some(),
             queued: self.queued(),
             dirty: false,

@@ -291,7 +291,9 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("bounds of a histogram")
 }
 
-fn run_id() -> String {
+/// Returns a random text of 40 hexadecimal digits, which identifies a run of a process or a stream
+/// of changes.
+pub fn run_id() -> String {
     let mut sha = Sha1::new();
     sha.update(&std::process::id().to_le_bytes());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -30,6 +30,10 @@ pub struct SaveOptions {
     pub skip_own: bool,
     /// The number of threads to use, at least 1.
     pub threads: usize,
+    /// Whether to write the keys.
+    pub keys: bool,
+    /// Whether to write the function libraries.
+    pub libraries: bool,
 }
 
 impl SaveOptions {
@@ -40,6 +44,8 @@ impl SaveOptions {
             version,
             skip_own: false,
             threads: cores,
+            keys: true,
+            libraries: true,
         }
     }
 }
@@ -119,12 +125,15 @@ pub fn save<W: Write>(
     writer.aux("aof-base", "0")?;
     let mut saved = Saved::default();
     for library in snapshot.libraries()? {
+        if !options.libraries {
+            break;
+        }
         writer.library(&library)?;
         saved.libraries += 1;
     }
     for database in 0..DATABASES {
         let (keys, expiring) = snapshot.keys(database)?;
-        if keys > 0 {
+        if keys > 0 && options.keys {
             writer.select(database, keys, expiring)?;
             let parts = Parts {
                 store,

@@ -47,6 +47,8 @@ pub(crate) enum TurnEnd {
     Blocked(Blocked),
     /// The last command is waiting for an item in its keys.
     Waiting,
+    /// The connection becomes a replica.
+    Replica,
 }
 
 /// The state of one turn of a connection.
@@ -106,6 +108,8 @@ enum CommandEnd {
     Waits,
     /// The connection must be closed.
     Closing,
+    /// The connection becomes a replica.
+    Replica,
 }
 
 /// Returns whether a command may access a field or a member, as hash, set, sorted set and geo
@@ -185,6 +189,7 @@ impl Turn<'_> {
             Ok(CommandEnd::On | CommandEnd::Again) => None,
             Ok(CommandEnd::Closing) => Some(TurnEnd::Closing),
             Ok(CommandEnd::Waits) => Some(TurnEnd::Waiting),
+            Ok(CommandEnd::Replica) => Some(TurnEnd::Replica),
             Err(blocked) => {
                 *self.incoming = Some(whole);
                 Some(TurnEnd::Blocked(blocked))
@@ -224,6 +229,7 @@ impl Turn<'_> {
                     return Some((end, TurnEnd::More));
                 }
                 Ok(CommandEnd::Closing) => return Some((end, TurnEnd::Closing)),
+                Ok(CommandEnd::Replica) => return Some((end, TurnEnd::Replica)),
                 Ok(CommandEnd::Waits) => {
                     self.parse_again();
                     return Some((end, TurnEnd::Waiting));
@@ -357,6 +363,7 @@ impl Turn<'_> {
                 (length, None)
             }
             Ok(CommandEnd::Closing) => (length, Some(TurnEnd::Closing)),
+            Ok(CommandEnd::Replica) => (length, Some(TurnEnd::Replica)),
             Ok(CommandEnd::Waits) => (length, Some(TurnEnd::Waiting)),
             Err(blocked) => (0, Some(TurnEnd::Blocked(blocked))),
         }
@@ -461,7 +468,9 @@ impl Turn<'_> {
             monitors.take_for(session.peer.route, &mut self.writer.out);
         }
         let session = &*self.context.session;
-        Ok(if session.replies.close_after {
+        Ok(if session.becomes_replica() {
+            CommandEnd::Replica
+        } else if session.replies.close_after {
             CommandEnd::Closing
         } else if was_logged_in != session.user.is_some() {
             CommandEnd::Again

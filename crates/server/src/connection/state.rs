@@ -18,6 +18,7 @@ use crate::connection::incoming::Incoming;
 use crate::connection::output::{Output, SpareBuffers};
 use crate::connection::writer::Writer;
 use crate::log::log;
+use crate::replicas::serving::ReplicaConnection;
 use crate::shared::hub;
 use crate::shared::limits::{Limits, OutputLimit};
 use crate::shared::registry::Card;
@@ -98,6 +99,8 @@ pub(crate) enum Next {
     Send,
     /// Send the replies when the journal is durable up to this position, then run another turn.
     Sync(u64),
+    /// Hand the connection over to the threads that serve replicas.
+    Replica,
     /// Close the connection.
     Close,
 }
@@ -170,6 +173,12 @@ impl Connection {
         } else {
             limits.output
         }
+    }
+
+    /// Returns the connection as that of a replica.
+    pub(crate) fn into_replica(mut self) -> ReplicaConnection {
+        let input = self.input.split_off(self.start);
+        ReplicaConnection::new(self.socket, self.card, &mut self.session, input)
     }
 
     /// Queues a message for the client. Returns whether the caller must send the output or close
@@ -442,7 +451,7 @@ impl Connection {
         match end {
             TurnEnd::Closing => self.closing = true,
             TurnEnd::Used { wanted } => self.wanted = wanted,
-            TurnEnd::More | TurnEnd::Blocked(_) | TurnEnd::Waiting => {}
+            TurnEnd::More | TurnEnd::Blocked(_) | TurnEnd::Waiting | TurnEnd::Replica => {}
         }
         // Update the card before sending the replies, so that a client that has read its reply sees
         // the update.
@@ -478,6 +487,9 @@ impl Connection {
             _ if sent.is_err() => Next::Close,
             TurnEnd::Blocked(Blocked::Long) => Next::OwnThread,
             TurnEnd::Blocked(blocked) => Next::Park(blocked),
+            // The replies to the commands before PSYNC are so short that they were sent.
+            TurnEnd::Replica if self.has_output() || !self.session.holds_nothing() => Next::Close,
+            TurnEnd::Replica => Next::Replica,
             TurnEnd::Waiting if self.ended => Next::Close,
             TurnEnd::Waiting => Next::Wait,
             TurnEnd::Closing | TurnEnd::Used { .. } => self.rest(),

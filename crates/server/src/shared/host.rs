@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use undercroft_commands::config::{Parameter, Value};
 use undercroft_commands::context::{
-    Connections, Control, Facts, Host, Inbox, ShutdownOptions, SnapshotFile,
+    Connections, Control, Facts, Host, Inbox, Replicas, ShutdownOptions, SnapshotFile,
 };
 use undercroft_commands::session::{ClientInfo, KillFilter, Session};
 use undercroft_engine::messages::Topic;
@@ -269,6 +269,10 @@ impl Control for Shared {
     fn snapshot_file(&self) -> Option<Arc<dyn SnapshotFile>> {
         let file = self.files.snapshot.clone();
         file.map(|file| file as Arc<dyn SnapshotFile>)
+    }
+
+    fn replicas(&self) -> Option<&dyn Replicas> {
+        Some(self)
     }
 
     fn sleep(&self, time: Duration) {

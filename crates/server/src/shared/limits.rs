@@ -33,6 +33,8 @@ pub(crate) struct Limits {
     pub(crate) output: OutputLimit,
     /// The output limit of a connection with subscriptions.
     pub(crate) messages: OutputLimit,
+    /// The limit on the part of the stream that was not sent to a replica yet.
+    pub(crate) replicas: OutputLimit,
     /// The idle time, in seconds, after which a connection is closed, or 0 for no limit.
     pub(crate) idle_seconds: i64,
 }
@@ -78,6 +80,7 @@ impl Limits {
             input: size("client-query-buffer-limit"),
             output: of_class("normal"),
             messages: of_class("pubsub"),
+            replicas: of_class("slave"),
             idle_seconds: config.integer("timeout"),
         }
     }

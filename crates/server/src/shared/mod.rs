@@ -8,7 +8,10 @@
 //! - `limits`: the limits of connections, including the number of open descriptors.
 //! - `long_scripts`: predicts which scripts take long and start on a separate thread.
 //! - `monitors`: passes lines to connections that use MONITOR.
+//! - `registered`: all replicas, and the stream that they receive.
 //! - `registry`: all connections of the server, for CLIENT LIST and CLIENT KILL.
+//! - `replica`: a replica, as all threads see it.
+//! - `replication`: the server's interface for commands about its replicas.
 //! - `source`: follows a source with the server's configuration.
 //! - `state`: the threads, the store and the configuration.
 //! - `store_change`: switches to another store while all threads are stopped.
@@ -22,7 +25,10 @@ pub(crate) mod hub;
 pub(crate) mod limits;
 pub(crate) mod long_scripts;
 pub(crate) mod monitors;
+pub(crate) mod registered;
 pub(crate) mod registry;
+pub(crate) mod replica;
+mod replication;
 mod source;
 pub(crate) mod state;
 pub(crate) mod store_change;

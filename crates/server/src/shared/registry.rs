@@ -56,6 +56,7 @@ impl Card {
         info.database = session.database;
         info.protocol = session.protocol;
         info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
+        info.is_replica = session.becomes_replica();
         info.closing = session.replies.close_after;
         info.no_evict = session.no_evict;
         info.no_touch = session.no_touch;

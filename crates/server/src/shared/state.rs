@@ -21,6 +21,7 @@ use crate::shared::hub::Hub;
 use crate::shared::limits::make_room_for;
 use crate::shared::long_scripts::LongScripts;
 use crate::shared::monitors::Monitors;
+use crate::shared::registered::Registered;
 use crate::shared::registry::Registry;
 use crate::shared::store_change::Change;
 use crate::shared::totals::Totals;
@@ -112,6 +113,7 @@ pub(crate) struct Shared {
     /// The state of CLIENT PAUSE.
     pub(crate) pause: Pause,
     pub(crate) following: Following,
+    pub(crate) replicas: Registered,
     /// The server itself, for threads that it starts later.
     pub(crate) me: Weak<Shared>,
     pub(crate) monitors: Monitors,
@@ -184,6 +186,7 @@ impl Shared {
             stopped: Default::default(),
             pause: Pause::default(),
             following: Following::default(),
+            replicas: Registered::default(),
             me: Weak::new(),
             monitors: Monitors::new(threads.len()),
             room: AtomicU64::new(0),
@@ -262,6 +265,15 @@ impl Shared {
             self.room.load(Ordering::Relaxed),
             self.maxclients.load(Ordering::Relaxed),
         )
+    }
+
+    /// Removes a closed connection of a thread from the lists and counts of all connections.
+    pub(crate) fn count_closed(&self, id: u64, thread: usize) {
+        self.registry.remove(id);
+        self.threads[thread]
+            .connections
+            .fetch_sub(1, Ordering::Relaxed);
+        self.connected.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Returns whether another client can connect.

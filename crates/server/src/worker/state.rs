@@ -12,6 +12,7 @@ use undercroft_engine::messages::Topic;
 
 use crate::connection::state::{Next, Workspace};
 use crate::log::log;
+use crate::replicas::serving;
 use crate::shared::limits::Limits;
 use crate::shared::state::Shared;
 use crate::sockets::listener::Listener;
@@ -112,6 +113,7 @@ impl Worker {
         match &next {
             Next::Close => return self.close(token),
             Next::OwnThread => return self.run_on_own_thread(token),
+            Next::Replica => return self.hand_over(token),
             Next::Wait | Next::Send => {}
             Next::Sync(position) => self.unsynced.add(token, *position),
             Next::Turn => {
@@ -210,6 +212,22 @@ impl Worker {
         self.settle(token, next);
     }
 
+    /// Hands a connection over to the threads that serve replicas.
+    fn hand_over(&mut self, token: u64) {
+        let Some(mut connection) = self.connections.remove(token) else {
+            return;
+        };
+        connection.update_card();
+        if connection.registered.take().is_some() {
+            let _ = self.poll.remove(&connection.socket);
+        }
+        let (shared, index) = (self.shared.clone(), self.index);
+        let id = connection.card.id;
+        serving::start(&self.shared, connection.into_replica(), move || {
+            shared.count_closed(id, index);
+        });
+    }
+
     pub(super) fn close(&mut self, token: u64) {
         let Some(connection) = self.connections.remove(token) else {
             return;
@@ -237,11 +255,7 @@ impl Worker {
                     .unsubscribe(token, topic, &names);
             }
         }
-        self.shared.registry.remove(connection.card.id);
-        self.shared.threads[self.index]
-            .connections
-            .fetch_sub(1, Ordering::Relaxed);
-        self.shared.connected.fetch_sub(1, Ordering::Relaxed);
+        self.shared.count_closed(connection.card.id, self.index);
         // Dropping the connection closes its socket, which removes the socket from the epoll
         // instance.
     }

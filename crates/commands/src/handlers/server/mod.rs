@@ -12,9 +12,10 @@
 //! - `memory`: implements MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS.
 //! - `persistence`: implements the commands that make changes durable: SAVE, BGSAVE,
 //!   BGREWRITEAOF, LASTSAVE and WAITAOF.
-//! - `replication`: implements the commands of a replica: REPLICAOF and ROLE.
-//! - `unsupported`: replies to commands for features that Undercroft does not have: clustering,
-//!   replicas of its own and modules.
+//! - `replicas`: implements the commands that replicas send, and WAIT.
+//! - `replication`: implements REPLICAOF and ROLE.
+//! - `unsupported`: replies to commands for features that Undercroft does not have: clustering and
+//!   modules.
 
 pub(crate) mod administration;
 pub(crate) mod command;
@@ -23,5 +24,6 @@ pub(crate) mod latency;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
 pub(crate) mod persistence;
+pub(crate) mod replicas;
 pub(crate) mod replication;
 pub(crate) mod unsupported;

@@ -1,10 +1,10 @@
-//! Implements the commands of a replica: REPLICAOF, SLAVEOF and ROLE.
+//! Implements REPLICAOF, SLAVEOF and ROLE.
 
 use undercroft_engine::LinkStatus;
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::context::{Context, HandlerEntry};
+use crate::context::{Context, HandlerEntry, ReplicaFacts, Replicas};
 use crate::failure::Outcome;
 use crate::handlers::server::info::replication::{applied, link_of};
 use crate::handlers::server::persistence::take_own_thread;
@@ -41,13 +41,24 @@ fn follow(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Handles ROLE. A server that follows no source reports itself as a master without replicas.
+/// Handles ROLE.
 fn role(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let Some(link) = link_of(context) else {
+        let replicas = context.host.control.replicas();
+        let stream = replicas.map(Replicas::facts).unwrap_or_default();
         reply.array(3);
         reply.bulk(b"master");
-        reply.integer(0);
-        reply.array(0);
+        reply.integer(stream.offset as i64);
+        // As in Redis, a replica that still loads its data set is not shown.
+        let is_online = |replica: &&ReplicaFacts| replica.state == "online";
+        let online: Vec<&ReplicaFacts> = stream.replicas.iter().filter(is_online).collect();
+        reply.array(online.len());
+        for replica in online {
+            reply.array(3);
+            reply.bulk(replica.address.as_bytes());
+            reply.bulk(replica.port.to_string().as_bytes());
+            reply.bulk(replica.offset.to_string().as_bytes());
+        }
         return Ok(());
     };
     reply.array(5);

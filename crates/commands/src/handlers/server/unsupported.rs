@@ -1,7 +1,4 @@
-//! Replies to commands for features that Undercroft does not have: clustering, replicas of
-//! its own and modules.
-
-use undercroft_numbers::parse_integer;
+//! Replies to commands for features that Undercroft does not have: clustering and modules.
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
@@ -16,40 +13,12 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("readonly", cluster),
     ("readwrite", cluster),
     ("module|list", modules),
-    ("sync", copy),
-    ("psync", copy),
-    ("replconf", replica_configuration),
-    ("wait", wait),
     ("migrate", migrate),
 ];
 
 /// Handles CLUSTER, ASKING, READONLY and READWRITE.
 fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed("ERR This instance has cluster support disabled").into())
-}
-
-/// Handles PSYNC and SYNC. A Redis or Valkey replica that receives this error code for PSYNC
-/// reconnects in its next cron run, once per second. After any other error, the replica reconnects
-/// immediately, hundreds of times per second.
-fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
-    Err(CommandError::fixed(
-        "NOMASTERLINK replication is not supported: 'undercroft export' and 'undercroft import' \
-         copy the store to another machine",
-    )
-    .into())
-}
-
-/// Handles REPLCONF, whose options have no effect.
-fn replica_configuration(
-    _: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
-    if arguments.len().is_multiple_of(2) {
-        return Err(CommandError::SYNTAX.into());
-    }
-    reply.ok();
-    Ok(())
 }
 
 /// Handles MODULE LIST.
@@ -67,20 +36,6 @@ fn change_modules(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcom
          server.",
     )
     .into())
-}
-
-/// Handles WAIT. It returns zero immediately, because the server has no replicas that could
-/// acknowledge writes.
-fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    integer(arguments[1])?;
-    match parse_integer(arguments[2]) {
-        None => Err(CommandError::fixed("ERR timeout is not an integer or out of range").into()),
-        Some(..0) => Err(CommandError::fixed("ERR timeout is negative").into()),
-        Some(0..) => {
-            reply.integer(0);
-            Ok(())
-        }
-    }
 }
 
 /// Handles MIGRATE. It is implemented only for keys that do not exist.

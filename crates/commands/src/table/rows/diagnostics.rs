@@ -95,9 +95,9 @@ const fn copy(
         .doc(
             syntax,
             "O(1)",
-            "Returns an error because replication is not supported.",
+            "Makes the connection a replica, which receives the data set and all later changes.",
         )
-        .reply("an error")
+        .reply("the data set and the stream of changes")
 }
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -267,7 +267,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Accepts the configuration that a replica sends before PSYNC, without effect.",
+            "Sets the options with which a connection becomes a replica.",
         )
         .reply("OK")
         .system(),

@@ -357,8 +357,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
         .doc(
             "numreplicas timeout",
-            "O(1)",
-            "Returns 0 immediately because replication is not supported.",
+            "O(N) for N replicas",
+            "Waits until replicas have acknowledged all earlier changes. Needs a server with replicas.",
         )
         .reply("integer"),
     Command::new("waitaof", 4, Group::Generic, "7.2.0")

@@ -2,8 +2,8 @@
 
 use undercroft_engine::{LinkStatus, SourceLink};
 
-use super::fields::{line, title, zeros};
-use crate::context::Context;
+use super::fields::{line, title};
+use crate::context::{Context, ReplicaFacts, Replicas};
 
 /// Returns the connection to the source, if the store is a replica.
 pub(crate) fn link_of(context: &Context<'_>) -> Option<SourceLink> {
@@ -26,31 +26,62 @@ pub(super) fn section(context: &Context<'_>, out: &mut String) {
     if let Some(link) = &link {
         write_link(context, link, out);
     }
-    line("connected_slaves", 0, out);
-    if context.host.config().lacks_replicas() {
-        line("min_slaves_good_slaves", 0, out);
+    let replicas = context.host.control.replicas();
+    let stream = replicas.map(Replicas::facts).unwrap_or_default();
+    line("connected_slaves", stream.replicas.len(), out);
+    let config = context.host.config();
+    if config.requires_replicas() {
+        let (_, lag) = config.required_replicas();
+        let count = replicas.map_or(0, |replicas| replicas.count_recent(lag));
+        line("min_slaves_good_slaves", count, out);
+    }
+    for (index, replica) in stream.replicas.iter().enumerate() {
+        let ReplicaFacts {
+            address,
+            port,
+            state,
+            offset,
+            lag,
+        } = replica;
+        let text = format!("ip={address},port={port},state={state},offset={offset},lag={lag}");
+        line(&format!("slave{index}"), text, out);
     }
     line("master_failover_state", "no-failover", out);
     let source = context.store.store().source().ok().flatten();
-    let id = source.filter(|_| link.is_some()).map(|source| {
-        let text = String::from_utf8_lossy(&source.id);
-        text.into_owned()
-    });
+    let followed = source.filter(|_| link.is_some());
+    let id = followed.map(|source| String::from_utf8_lossy(&source.id).into_owned());
+    let own = || stream.id.as_deref();
+    let run_id = context.host.statistics().run_id();
     line(
         "master_replid",
-        id.as_deref().unwrap_or(context.host.statistics().run_id()),
+        id.as_deref().or_else(own).unwrap_or(run_id),
         out,
     );
-    line("master_replid2", "0".repeat(40), out);
-    let offset = link.as_ref().and_then(|_| applied(context));
-    line("master_repl_offset", offset.unwrap_or(0), out);
-    line("second_repl_offset", -1, out);
-    line("repl_backlog_active", 0, out);
-    line("repl_backlog_size", 1 << 20, out);
-    zeros(
-        &["repl_backlog_first_byte_offset", "repl_backlog_histlen"],
+    let none = || ("0".repeat(40), -1);
+    let (earlier, end) = stream
+        .earlier
+        .map_or_else(none, |(id, end)| (id, end as i64 + 1));
+    line("master_replid2", earlier, out);
+    let offset = match &link {
+        Some(_) => applied(context).unwrap_or(0),
+        None => stream.offset,
+    };
+    line("master_repl_offset", offset, out);
+    line("second_repl_offset", end, out);
+    let length = stream.offset - stream.start;
+    line("repl_backlog_active", u8::from(stream.id.is_some()), out);
+    line(
+        "repl_backlog_size",
+        config.integer("repl-backlog-size"),
         out,
     );
+    let first = if stream.id.is_some() {
+        stream.start + 1
+    } else {
+        0
+    };
+    line("repl_backlog_first_byte_offset", first, out);
+    line("repl_backlog_histlen", length, out);
 }
 
 fn write_link(context: &Context<'_>, link: &SourceLink, out: &mut String) {

@@ -1,0 +1,109 @@
+//! All replicas, and the stream that they receive.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use undercroft_engine::Stream;
+use undercroft_links::send::Sender;
+
+use crate::shared::replica::Replica;
+
+/// The longest time for which a waiting thread does not check whether the server stops (M4).
+const CHECK: Duration = Duration::from_millis(100);
+
+/// All replicas of the server.
+#[derive(Default)]
+pub(crate) struct Registered {
+    state: Mutex<State>,
+    /// Notified when WAIT needs acknowledgements.
+    pub(crate) wanted: Condvar,
+    /// Notified when acknowledgements have been requested, or have arrived.
+    acknowledged: Condvar,
+    /// The writer of the stream, while the publisher runs. Taking a data set excludes sending.
+    pub(crate) sender: Mutex<Option<Sender>>,
+}
+
+/// The state that the threads share.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) replicas: Vec<Arc<Replica>>,
+    /// The stream after the last changes, or `None` if there never was a replica.
+    pub(crate) stream: Option<Stream>,
+    /// Whether the thread that appends changes to the stream runs.
+    pub(crate) is_publishing: bool,
+    /// The number of requests for acknowledgements.
+    pub(crate) requests: u64,
+    /// The number of requests that were sent to the replicas, and the end of the changes that were
+    /// made before the last of them.
+    pub(crate) sent_requests: u64,
+    pub(crate) requested: u64,
+}
+
+impl State {
+    /// Returns the number of replicas that have acknowledged the stream up to an offset.
+    pub(crate) fn count(&self, offset: u64) -> usize {
+        let has = |replica: &&Arc<Replica>| {
+            replica.acknowledges && replica.is_online() && replica.acknowledged() >= offset
+        };
+        self.replicas.iter().filter(has).count()
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change is a plain assignment, so the state is still consistent after a panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Registered {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Closes the connections of all replicas.
+    pub(crate) fn drop_all(&self) {
+        for replica in &self.state().replicas {
+            replica.drop_connection();
+        }
+    }
+
+    /// Announces that the stream has grown.
+    pub(crate) fn announce(&self, stream: Stream) {
+        let mut state = self.state();
+        state.stream = Some(stream);
+        for replica in &state.replicas {
+            replica.waker.wake();
+        }
+        drop(state);
+        self.acknowledged.notify_all();
+    }
+
+    /// Announces that a replica has acknowledged a part of the stream.
+    pub(crate) fn note_acknowledged(&self) {
+        // Acquire the lock, so that no thread is between checking the offsets and waiting.
+        drop(self.state());
+        self.acknowledged.notify_all();
+    }
+
+    /// Waits until a condition holds, a deadline passes or the server stops. Returns whether it
+    /// holds.
+    pub(crate) fn wait_for(
+        &self,
+        deadline: Option<Instant>,
+        is_stopping: impl Fn() -> bool,
+        holds: impl Fn(&State) -> bool,
+    ) -> bool {
+        let mut state = self.state();
+        loop {
+            if holds(&state) {
+                return true;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) || is_stopping() {
+                return false;
+            }
+            let time = left.map_or(CHECK, |left| left.min(CHECK));
+            let waited = self.acknowledged.wait_timeout(state, time);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
