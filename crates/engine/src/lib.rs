@@ -97,7 +97,7 @@ pub mod channels {
 
 /// Change tracking for keys, used through `Store::changes_after` and `Access::watch`.
 pub mod changes {
-    pub use crate::transaction::effect::{Change, Effect};
+    pub use crate::transaction::effect::{Change, ChangedPart, Effect};
     pub use crate::transaction::watch::Watch;
 }
 

@@ -80,6 +80,9 @@ impl Copy {
                     }
                     last.insert(place, effect);
                 }
+                Change::Part(database, key, _) => {
+                    last.insert((database, key.into_vec()), Effect::Changed);
+                }
                 Change::Emptied { database, shard } => {
                     *self.effects.entry("all").or_default() += 1;
                     whole.insert((database, shard));

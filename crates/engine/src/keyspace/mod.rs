@@ -2,6 +2,7 @@
 //! store. The folders from `messages` upwards use this module.
 //!
 //! - `check`: the structural check of every dictionary and every entry.
+//! - `delta`: the current state of parts of a key.
 //! - `dump`: values of any type in the RDB format.
 //! - `inspect`: statistics about keys that commands report.
 //! - `parts`: reading large collections in parts, without locks.
@@ -12,6 +13,7 @@
 //! - `warm`: prefetching elements of collections into the CPU caches.
 
 mod check;
+mod delta;
 pub(crate) mod dump;
 mod inspect;
 pub(crate) mod parts;
@@ -22,6 +24,7 @@ pub(crate) mod state;
 mod torn_tests;
 mod warm;
 
+pub use delta::{Delta, ListEnds, StreamDelta};
 pub use parts::Gathered;
 pub use snapshot::{Item, Snapshot};
 pub use state::KeyState;

@@ -19,7 +19,7 @@ use undercroft_memory::{Fault, Transaction, View};
 use crate::error::Error;
 use crate::structures::byte_queue::ByteQueue;
 use crate::structures::roots::{CHANGE_LOG, CHANGES_LOST, DATABASES};
-use crate::transaction::effect::{Change, Effect};
+use crate::transaction::effect::{Change, ChangedPart, Effect};
 
 /// The size of a log's blocks in bytes.
 const BLOCK: u64 = 8192;
@@ -32,6 +32,14 @@ const HEADER: usize = 16;
 const EMPTIED: u8 = 16;
 const SWAPPED: u8 = 17;
 const LIBRARIES: u8 = 18;
+/// The kinds of records about parts of keys.
+const MEMBER: u8 = 32;
+const EXPIRY: u8 = 33;
+const BYTES: u8 = 34;
+/// The first of four kinds: the low bits are set if the left end is meant, and if items were added.
+const ITEMS: u8 = 36;
+const ENTRY: u8 = 40;
+const TRIMMED: u8 = 41;
 
 /// Returns the change log of a shard.
 #[inline(always)]
@@ -53,6 +61,7 @@ pub(crate) fn is_logged(view: &View<'_>, shard: usize) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Logged<'k> {
     Key(usize, &'k [u8], Effect),
+    Part(usize, &'k [u8], &'k ChangedPart<&'k [u8]>),
     Emptied(usize),
     Swapped([usize; 2]),
     Libraries,
@@ -70,21 +79,58 @@ pub(crate) fn log_change(
     if log.end(view) - log.start(view) > LOG_MAX / shards as u64 {
         return lose_changes(transaction, shard);
     }
-    let other;
+    let mut words = [0; 16];
+    let mut detail = &[][..];
+    let mut two = |one: u64, other: u64| {
+        words[..8].copy_from_slice(&one.to_le_bytes());
+        words[8..].copy_from_slice(&other.to_le_bytes());
+    };
     let (kind, database, key) = match change {
         Logged::Key(database, key, effect) => (effect as u8, database, key),
         Logged::Emptied(database) => (EMPTIED, database, &[][..]),
-        Logged::Swapped([one, two]) => {
-            other = [two as u8];
-            (SWAPPED, one, &other[..])
+        Logged::Swapped([one, other]) => {
+            two(other as u64, 0);
+            (SWAPPED, one, &[][..])
         }
         Logged::Libraries => (LIBRARIES, 0, &[][..]),
+        Logged::Part(database, key, part) => {
+            let kind = match *part {
+                ChangedPart::Member(name) => {
+                    detail = name;
+                    MEMBER
+                }
+                ChangedPart::Expiry => EXPIRY,
+                ChangedPart::Bytes { position, length } => {
+                    two(position, length);
+                    BYTES
+                }
+                ChangedPart::Items {
+                    left,
+                    added,
+                    count,
+                    length,
+                } => {
+                    two(count, length);
+                    ITEMS | u8::from(left) | u8::from(added) << 1
+                }
+                ChangedPart::Entry { ms, seq } => {
+                    two(ms, seq);
+                    ENTRY
+                }
+                ChangedPart::Trimmed => TRIMMED,
+            };
+            (kind, database, key)
+        }
     };
+    if matches!(kind, SWAPPED | BYTES | ITEMS..=ENTRY) {
+        detail = &words;
+    }
     let mut record: SmallVec<[u8; 128]> = SmallVec::new();
     let first = u64::from(kind) | (database as u64) << 8 | (key.len() as u64) << 16;
     record.extend_from_slice(&first.to_le_bytes());
-    record.extend_from_slice(&0_u64.to_le_bytes());
+    record.extend_from_slice(&(detail.len() as u64).to_le_bytes());
     record.extend_from_slice(key);
+    record.extend_from_slice(detail);
     record.resize(record.len().next_multiple_of(8), 0);
     log.append(transaction, &record)
 }
@@ -111,10 +157,17 @@ pub(crate) fn parse_changes(shard: usize, mut bytes: &[u8]) -> Result<Vec<Change
 
 /// Returns the first change and the length of its record.
 fn parse_change(shard: usize, bytes: &[u8]) -> Option<(Change, usize)> {
-    let first = u64::from_le_bytes(*bytes.first_chunk()?);
+    let word = |bytes: &[u8], index: usize| {
+        let bytes = bytes.get(8 * index..8 * index + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let first = word(bytes, 0)?;
     let length = usize::try_from(first >> 16).ok()?;
-    let record = HEADER.checked_add(length)?.next_multiple_of(8);
-    let rest = bytes.get(HEADER..record)?;
+    let detail = usize::try_from(word(bytes, 1)?).ok()?;
+    let record = HEADER.checked_add(length)?.checked_add(detail)?;
+    let record = record.checked_next_multiple_of(8)?;
+    let (key, rest) = bytes.get(HEADER..record)?.split_at(length);
+    let detail = rest.get(..detail)?;
     let database = (first >> 8 & 0xff) as usize;
     if database >= DATABASES {
         return None;
@@ -122,11 +175,36 @@ fn parse_change(shard: usize, bytes: &[u8]) -> Option<(Change, usize)> {
     let change = match first as u8 {
         EMPTIED => Change::Emptied { database, shard },
         SWAPPED => Change::Swapped {
-            databases: [database, usize::from(*rest.first()?)],
+            databases: [database, usize::try_from(word(detail, 0)?).ok()?],
             shard,
         },
         LIBRARIES => Change::Libraries,
-        effect => Change::Key(database, rest[..length].into(), Effect::from_byte(effect)?),
+        kind => match Effect::from_byte(kind) {
+            Some(effect) => Change::Key(database, key.into(), effect),
+            None => {
+                let part = match kind {
+                    MEMBER => ChangedPart::Member(detail.into()),
+                    EXPIRY => ChangedPart::Expiry,
+                    BYTES => ChangedPart::Bytes {
+                        position: word(detail, 0)?,
+                        length: word(detail, 1)?,
+                    },
+                    ITEMS..ENTRY => ChangedPart::Items {
+                        left: kind & 1 != 0,
+                        added: kind & 2 != 0,
+                        count: word(detail, 0)?,
+                        length: word(detail, 1)?,
+                    },
+                    ENTRY => ChangedPart::Entry {
+                        ms: word(detail, 0)?,
+                        seq: word(detail, 1)?,
+                    },
+                    TRIMMED => ChangedPart::Trimmed,
+                    _ => return None,
+                };
+                Change::Part(database, key.into(), part)
+            }
+        },
     };
     Some((change, record))
 }

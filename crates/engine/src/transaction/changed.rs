@@ -10,7 +10,7 @@ use crate::structures::entry::Entry;
 use crate::structures::key::Key;
 use crate::structures::roots::{DATABASES, EPOCHS, KEYS, QUEUES, Root};
 use crate::transaction::change_log::{Logged, is_logged, log_change, lose_changes};
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::notice::Queue;
 use crate::transaction::writer::{Writer, root};
 
@@ -22,6 +22,41 @@ impl Writer<'_, '_> {
         self.count_or_notice(root, key.hash);
         if self.reports(root.shard) {
             self.report(root, Logged::Key(database, key.bytes, effect));
+        }
+    }
+
+    /// Reports a change like [`changed`](Self::changed), but replicas receive only parts of the key,
+    /// which must include everything that changed. If the change removed the key, or created it where
+    /// another key may have been before, [`changed`](Self::changed) must be called instead.
+    #[inline]
+    pub(crate) fn changed_parts<'p>(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        parts: impl IntoIterator<Item = ChangedPart<&'p [u8]>>,
+    ) {
+        let root = root(database, key);
+        self.count_or_notice(root, key.hash);
+        if self.reports(root.shard) {
+            for part in parts {
+                self.report(root, Logged::Part(database, key.bytes, &part));
+            }
+        }
+    }
+
+    /// Reports an [effect](Self::changed) that is a change to [parts](Self::changed_parts) of the
+    /// key, unless it removed the key.
+    #[inline]
+    pub(crate) fn taken_parts<'p>(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        gone: bool,
+        parts: impl IntoIterator<Item = ChangedPart<&'p [u8]>>,
+    ) {
+        match gone {
+            true => self.changed(database, key, Effect::Removed),
+            false => self.changed_parts(database, key, parts),
         }
     }
 

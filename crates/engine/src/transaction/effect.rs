@@ -36,11 +36,51 @@ impl Effect {
     }
 }
 
+/// The only part of a key that a change concerns, so that a replica need not receive the complete
+/// value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangedPart<Name = Box<[u8]>> {
+    /// A field of a hash, or a member of a set or sorted set.
+    Member(Name),
+    /// The expiry of the key.
+    Expiry,
+    /// These bytes of a string.
+    Bytes {
+        /// The position of the first byte.
+        position: u64,
+        /// The number of bytes.
+        length: u64,
+    },
+    /// Items were added at one end of a list, or removed from it.
+    Items {
+        /// Whether it was the left end.
+        left: bool,
+        /// Whether the items were added.
+        added: bool,
+        /// The number of items.
+        count: u64,
+        /// The length of the list after the change.
+        length: u64,
+    },
+    /// An entry was appended to a stream, or deleted from it.
+    Entry {
+        /// The milliseconds of the entry's ID.
+        ms: u64,
+        /// The sequence number of the entry's ID.
+        seq: u64,
+    },
+    /// The oldest entries of a stream were removed.
+    Trimmed,
+}
+
 /// A change to one or more keys, as [`Store::changes_after`](crate::Store::changes_after) returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A change to one key, given by its database and name.
     Key(usize, Box<[u8]>, Effect),
+    /// A change to a part of one key, given by its database and name. The key exists, and its type is
+    /// the one that it had before.
+    Part(usize, Box<[u8]>, ChangedPart),
     /// All keys of a database in one shard were removed.
     Emptied {
         /// The number of the database.

@@ -11,7 +11,7 @@ use crate::structures::graveyard;
 use crate::structures::key::Key;
 use crate::structures::roots::{DATABASE_WORDS, DATABASES, EXPIRES, KEYS, Root, SEEN, SOONEST};
 use crate::transaction::above::above;
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::writer::{Found, Writer, root};
 
 /// The number of inserted keys between two checks of whether the shard's table of access times
@@ -70,7 +70,7 @@ impl Writer<'_, '_> {
         if let Some(expiry) = expiry {
             self.note_deadline(root, expiry)?;
         }
-        self.changed(database, key, Effect::Changed);
+        self.changed_parts(database, key, [ChangedPart::Expiry]);
         match expiry {
             Some(_) => self.tell(KeyEvent::Expire, database, key),
             None if old.header.expires() => self.tell(KeyEvent::Persist, database, key),

@@ -1,14 +1,17 @@
 //! Writes the state of keys as commands.
 
 use undercroft_engine::ValueType;
-use undercroft_engine::keyspace::KeyState;
+use undercroft_engine::keyspace::{Delta, KeyState, ListEnds, StreamDelta};
 use undercroft_engine::rdb::dump;
+use undercroft_engine::streams::StreamId;
 use undercroft_resp::encode::command;
 
 /// The maximum number of items and bytes of a collection that is sent as commands of its type. A
 /// larger collection is sent as RESTORE.
 const ITEMS_MAX: usize = 256;
 const BYTES_MAX: usize = 4096;
+/// The maximum number of items that one command adds or removes.
+const GROUP: usize = 1024;
 
 /// Appends commands to `out`, and counts them.
 #[derive(Debug, Default)]
@@ -91,6 +94,100 @@ impl Commands {
                 self.add(&[b"RESTORE", key, expiry, &payload, b"REPLACE", b"ABSTTL"]);
             }
         }
+    }
+
+    /// Adds the commands that update a key in a replica which has its earlier state.
+    pub(super) fn update(&mut self, database: usize, key: &[u8], delta: &Delta) {
+        self.select(database);
+        for (position, bytes) in &delta.bytes {
+            let position = position.to_string();
+            self.add(&[b"SETRANGE", key, position.as_bytes(), bytes]);
+        }
+        self.update_members(key, delta);
+        if let Some(ends) = &delta.ends {
+            self.update_ends(key, ends);
+        }
+        if let Some(stream) = &delta.stream {
+            self.update_stream(key, stream);
+        }
+        match delta.expiry {
+            None => {}
+            Some(None) => self.add(&[b"PERSIST", key]),
+            Some(Some(expiry)) => {
+                self.add(&[b"PEXPIREAT", key, expiry.to_string().as_bytes()]);
+            }
+        }
+    }
+
+    /// Members are added before others are removed, because removing the last one removes the key.
+    fn update_members(&mut self, key: &[u8], delta: &Delta) {
+        let (add, remove): (&[u8], &[u8]) = match delta.value_type {
+            Some(ValueType::Hash) => (b"HSET", b"HDEL"),
+            Some(ValueType::Set) => (b"SADD", b"SREM"),
+            _ => (b"ZADD", b"ZREM"),
+        };
+        for group in delta.members.chunks(GROUP) {
+            let (mut added, mut removed) = (vec![add, key], vec![remove, key]);
+            for (member, value) in group {
+                match (delta.value_type, value) {
+                    (_, None) => removed.push(member),
+                    (Some(ValueType::Set), Some(_)) => added.push(member),
+                    (Some(ValueType::Hash), Some(value)) => added.extend([&member[..], value]),
+                    (_, Some(score)) => added.extend([&score[..], member]),
+                }
+            }
+            for arguments in [added, removed] {
+                if arguments.len() > 2 {
+                    self.add(&arguments);
+                }
+            }
+        }
+    }
+
+    fn update_ends(&mut self, key: &[u8], ends: &ListEnds) {
+        for (name, count) in [(b"LPOP", ends.removed[0]), (b"RPOP", ends.removed[1])] {
+            if count > 0 {
+                self.add(&[name, key, count.to_string().as_bytes()]);
+            }
+        }
+        let mut left: Vec<&[u8]> = ends.left.iter().collect();
+        // LPUSH adds one item after the other, so the last one ends up first.
+        left.reverse();
+        for group in left.chunks(GROUP) {
+            self.add(&[&[b"LPUSH", key], group].concat());
+        }
+        let right: Vec<&[u8]> = ends.right.iter().collect();
+        for group in right.chunks(GROUP) {
+            self.add(&[&[b"RPUSH", key], group].concat());
+        }
+    }
+
+    fn update_stream(&mut self, key: &[u8], stream: &StreamDelta) {
+        let text = |id: StreamId| format!("{}-{}", id.ms, id.seq);
+        for (id, fields) in &stream.added {
+            let id = text(*id);
+            let mut arguments = vec![b"XADD", key, id.as_bytes()];
+            arguments.extend(fields.iter());
+            self.add(&arguments);
+        }
+        for id in &stream.deleted {
+            self.add(&[b"XDEL", key, text(*id).as_bytes()]);
+        }
+        match stream.trimmed {
+            None => {}
+            Some(None) => self.add(&[b"XTRIM", key, b"MAXLEN", b"0"]),
+            Some(Some(first)) => self.add(&[b"XTRIM", key, b"MINID", text(first).as_bytes()]),
+        }
+        let added = stream.entries_added.to_string();
+        self.add(&[
+            b"XSETID",
+            key,
+            text(stream.last).as_bytes(),
+            b"ENTRIESADDED",
+            added.as_bytes(),
+            b"MAXDELETEDID",
+            text(stream.max_deleted).as_bytes(),
+        ]);
     }
 }
 

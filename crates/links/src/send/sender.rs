@@ -1,13 +1,13 @@
 //! Writes the changes of a store to its stream.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use undercroft_engine::changes::Change;
-use undercroft_engine::keyspace::KeyState;
 use undercroft_engine::rdb::dump_libraries;
-use undercroft_engine::{Error, LogEnds, REPLICATION_ID, Reader, Store, Stream};
+use undercroft_engine::{Error, LogEnds, REPLICATION_ID, Store, Stream};
 
 use super::commands::Commands;
+use super::needs::{Need, Needs, Update};
 
 /// The number of changes that are few enough to read their keys at one moment, while other processes
 /// may have to wait.
@@ -16,8 +16,8 @@ const FEW: usize = 256;
 /// than they can be read, the keys of the last round are read at one moment, however many there are.
 const ROUNDS_MAX: usize = 4;
 
-/// The states of changed keys: their databases, names, and states or `None` for missing keys.
-type States = BTreeMap<(usize, Box<[u8]>), Option<KeyState>>;
+/// The updates of changed keys, given by their databases and names.
+type States = BTreeMap<(usize, Box<[u8]>), Update>;
 
 /// The process that sends a store's changes. There must be one at a time for a store.
 #[derive(Debug)]
@@ -54,7 +54,8 @@ impl Sender {
         Ok(Sender {
             ends: store.log_starts()?,
             stream,
-            is_after_data_set: false,
+            // An earlier sender may have.
+            is_after_data_set: true,
         })
     }
 
@@ -86,29 +87,34 @@ impl Sender {
         if after.is_empty() && !store.has_changes_after(&self.ends)? {
             return Ok(Sent::Nothing);
         }
-        let (mut states, mut ends) = (States::new(), self.ends.clone());
+        let (mut early, mut ends) = (States::new(), self.ends.clone());
         let mut all = Vec::new();
         for _ in 0..ROUNDS_MAX {
             let found = store.changes_after(&ends)?;
-            let names = names(&found.changes);
-            let are_few = names.len() <= FEW;
-            if are_few {
+            let needs = Needs::of(&found.changes, self.is_after_data_set);
+            if needs.complete().count() <= FEW {
                 break;
             }
-            for (database, key) in names {
+            for (database, key) in needs.complete() {
                 let shards = store.shards_of([&store.key(key)]);
                 let state = store.read(shards, |reader| reader.state(database, key))?;
-                states.insert((database, key.into()), state);
+                early.insert((database, key.into()), Update::Complete(state));
             }
             ends = found.ends;
             all.extend(found.changes);
         }
-        let (last, found) = store.changes_until_now(&ends, |reader, changes| {
-            let late = late_names(&all, changes);
-            read_states(reader, &late)
+        let (updates, found) = store.changes_until_now(&ends, |reader, changes| {
+            let late = Needs::of(changes, self.is_after_data_set);
+            let mut needs = Needs::of(all.iter().chain(changes), self.is_after_data_set);
+            needs.0.retain(|name, need| {
+                let is_early = matches!(need, Need::Complete) && !late.0.contains_key(name);
+                !is_early || needs_swap(&all, changes)
+            });
+            needs.read(reader)
         })?;
         all.extend(found.changes);
-        states.extend(last);
+        early.extend(updates);
+        let states = early;
         let Some(bytes) = self.encode(store, &all, &states)? else {
             return self.restart(store, new_id());
         };
@@ -166,8 +172,11 @@ impl Sender {
                 }
             }
         }
-        for ((database, key), state) in states {
-            commands.set(*database, key, state.as_ref());
+        for ((database, key), update) in states {
+            match update {
+                Update::Complete(state) => commands.set(*database, key, state.as_ref()),
+                Update::Delta(delta) => commands.update(*database, key, delta),
+            }
         }
         Ok(Some(commands.into_transaction()))
     }
@@ -184,44 +193,8 @@ fn begin(store: &Store, id: [u8; REPLICATION_ID]) -> Result<Stream, Error> {
     Ok(stream)
 }
 
-/// Returns the keys of changes, without duplicates.
-fn names(changes: &[Change]) -> BTreeSet<(usize, &[u8])> {
-    let mut names = BTreeSet::new();
-    for change in changes {
-        if let Change::Key(database, key, _) = change {
-            names.insert((*database, &**key));
-        }
-    }
-    names
-}
-
-/// Returns the keys whose states must be read after all of `changes`, given the changes `before`
-/// whose keys were read in advance. A swap of databases gives other keys the names that were read.
-fn late_names<'c>(before: &'c [Change], changes: &'c [Change]) -> BTreeSet<(usize, &'c [u8])> {
-    let mut late = names(changes);
+/// Returns whether databases were swapped.
+fn needs_swap(before: &[Change], changes: &[Change]) -> bool {
     let is_swap = |change: &Change| matches!(change, Change::Swapped { .. });
-    let swaps: BTreeSet<usize> = before
-        .iter()
-        .chain(changes)
-        .filter_map(|change| match change {
-            Change::Swapped { databases, .. } => Some(*databases),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    if before.iter().chain(changes).any(is_swap) {
-        for (database, key) in names(before).into_iter().chain(names(changes)) {
-            let others = swaps.iter().copied().filter(|_| swaps.contains(&database));
-            late.extend(others.map(|database| (database, key)));
-        }
-    }
-    late
-}
-
-fn read_states(reader: &Reader<'_, '_>, names: &BTreeSet<(usize, &[u8])>) -> Result<States, Error> {
-    let mut states = States::new();
-    for &(database, key) in names {
-        states.insert((database, key.into()), reader.state(database, key)?);
-    }
-    Ok(states)
+    before.iter().chain(changes).any(is_swap)
 }

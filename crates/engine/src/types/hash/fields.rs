@@ -20,7 +20,7 @@ use crate::structures::packed;
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
 use crate::structures::removal_method::{RemovalMethod, copy_without};
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::ChangedPart;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::limits::PackedLimits;
 use crate::types::string::write::STRING_MAX;
@@ -334,7 +334,8 @@ impl Writer<'_, '_> {
             _ => self.set_packed(database, key, found, bytes, pairs, limits)?,
         };
         self.free_along(key.shard, pairs.len())?;
-        self.changed(database, key, Effect::Changed);
+        let fields = pairs.iter().map(|[field, _]| ChangedPart::Member(*field));
+        self.changed_parts(database, key, fields);
         self.tell(KeyEvent::HSet, database, key);
         Ok(new)
     }
@@ -445,7 +446,8 @@ impl Writer<'_, '_> {
             self.remove_found(root(database, key), found)?;
         }
         if removed > 0 {
-            self.changed(database, key, Effect::of_taking(empty));
+            let parts = fields.iter().map(|field| ChangedPart::Member(*field));
+            self.taken_parts(database, key, empty, parts);
             self.tell_taken(KeyEvent::HDel, database, key, empty);
         }
         Ok(removed)

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::handle::events::KeyEvent;
 use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::writer::{Found, Writer, root};
 
 impl Writer<'_, '_> {
@@ -35,6 +35,8 @@ impl Writer<'_, '_> {
         if count == 0 {
             return Ok(true);
         }
+        let before = out.len();
+        let length;
         let gone = match held {
             ListForm::Packed(bytes) => {
                 let items = pack::count(&bytes);
@@ -50,6 +52,7 @@ impl Writer<'_, '_> {
                 }
                 let mut left = pack::items(&bytes)?;
                 left.keep(kept.start as usize..kept.end as usize);
+                length = left.len() as u64;
                 self.put_list(
                     database,
                     key,
@@ -63,10 +66,17 @@ impl Writer<'_, '_> {
             ListForm::Tree(mut tree, pool) => {
                 self.expect_parts(database, key)?;
                 tree.pop(self.transaction, pool, end, count, out)?;
+                length = tree.count();
                 self.remove_if_empty(database, key, found, &tree)?
             }
         };
-        self.changed(database, key, Effect::of_taking(gone));
+        let part = ChangedPart::Items {
+            left: end == End::Left,
+            added: false,
+            count: (out.len() - before) as u64,
+            length,
+        };
+        self.taken_parts(database, key, gone, [part]);
         self.tell_taken(end.pop_event(), database, key, gone);
         Ok(true)
     }

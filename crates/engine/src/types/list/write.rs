@@ -14,7 +14,7 @@ use crate::structures::element::Blocks;
 use crate::structures::elements;
 use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::writer::{Found, Writer};
 use crate::types::string::write::STRING_MAX;
 use crate::types::value_type::ValueType;
@@ -120,8 +120,7 @@ impl Writer<'_, '_> {
             Some((found, ListForm::Tree(mut tree, pool))) => {
                 let pool = self.settle_list(pool, &found.entry, &mut tree, values)?;
                 tree.push(self.transaction, pool, end, values)?;
-                self.changed(database, key, Effect::Changed);
-                self.tell(end.push_event(), database, key);
+                self.pushed(database, key, (end, values.len()), tree.count());
                 Ok(tree.count())
             }
         }
@@ -139,8 +138,7 @@ impl Writer<'_, '_> {
         let length = pack::count(&bytes) + values.len() as u64;
         if end == End::Right && pack::extend(&mut bytes, values) {
             self.put_packed(database, key, found, LIST, &bytes)?;
-            self.changed(database, key, Effect::Changed);
-            self.tell(end.push_event(), database, key);
+            self.pushed(database, key, (end, values.len()), length);
             return Ok(length);
         }
         let mut items = pack::items(&bytes)?;
@@ -162,9 +160,20 @@ impl Writer<'_, '_> {
             items.turn(kept);
         }
         self.put_list(database, key, found, pool, &items, end)?;
-        self.changed(database, key, Effect::Changed);
-        self.tell(end.push_event(), database, key);
+        self.pushed(database, key, (end, values.len()), length);
         Ok(length)
+    }
+
+    /// Reports that items were pushed. `length` is the new length of the list.
+    fn pushed(&mut self, database: usize, key: &Key<'_>, (end, count): (End, usize), length: u64) {
+        let part = ChangedPart::Items {
+            left: end == End::Left,
+            added: true,
+            count: count as u64,
+            length,
+        };
+        self.changed_parts(database, key, [part]);
+        self.tell(end.push_event(), database, key);
     }
 
     /// Returns the memory pool for a list that outgrew the packed form when `values` were added.

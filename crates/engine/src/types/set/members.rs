@@ -21,7 +21,7 @@ use crate::structures::packed;
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
 use crate::structures::removal_method::{RemovalMethod, copy_without};
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::hash::PACKED_MAX;
 use crate::types::limits::PackedLimits;
@@ -447,7 +447,8 @@ impl Writer<'_, '_> {
         };
         if new > 0 {
             self.free_along(key.shard, members.len())?;
-            self.changed(database, key, Effect::Changed);
+            let parts = members.iter().map(|member| ChangedPart::Member(*member));
+            self.changed_parts(database, key, parts);
             self.tell(KeyEvent::SAdd, database, key);
         }
         Ok(new)
@@ -625,7 +626,8 @@ impl Writer<'_, '_> {
             self.remove_found(root(database, key), found)?;
         }
         if removed > 0 {
-            self.changed(database, key, Effect::of_taking(empty));
+            let parts = members.iter().map(|member| ChangedPart::Member(*member));
+            self.taken_parts(database, key, empty, parts);
             self.tell_taken(event, database, key, empty);
         }
         Ok(removed)

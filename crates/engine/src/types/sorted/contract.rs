@@ -195,7 +195,7 @@ impl FreeableTree for SortedSets {
 }
 
 /// Formats a score as text that can be parsed back to exactly the same score.
-fn score_text(score: f64) -> String {
+pub(crate) fn score_text(score: f64) -> String {
     const DIGITS_MAX: f64 = (1_u64 << 62) as f64;
     let is_integer = score.abs() <= DIGITS_MAX && score.trunc() == score;
     if is_integer && score.to_bits() != (-0.0_f64).to_bits() {

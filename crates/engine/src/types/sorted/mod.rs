@@ -38,7 +38,7 @@ use undercroft_memory::{Fault, Offset, Pool, View};
 
 pub use bounds::{Bounds, Limit, ScoreBound, TextBound};
 pub use combine::{Aggregate, Source, Weighted};
-pub(crate) use contract::SortedSets;
+pub(crate) use contract::{SortedSets, score_text};
 use ranks::Ranks;
 pub use read::SortedSet;
 pub use scored::Scored;

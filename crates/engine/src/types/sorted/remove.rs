@@ -18,7 +18,7 @@ use crate::structures::key::Key;
 use crate::structures::packed;
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::removal_method::{REBUILD_MIN, RemovalMethod, RemovedElements};
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::value_type::ValueType;
 
@@ -74,7 +74,8 @@ impl Writer<'_, '_> {
             self.remove_found(root(database, key), found)?;
         }
         if removed > 0 {
-            self.changed(database, key, Effect::of_taking(empty));
+            let parts = members.iter().map(|member| ChangedPart::Member(*member));
+            self.taken_parts(database, key, empty, parts);
             self.tell_taken(KeyEvent::ZRem, database, key, empty);
         }
         Ok(removed)

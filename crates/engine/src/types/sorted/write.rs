@@ -19,7 +19,7 @@ use crate::structures::elements::Elements;
 use crate::structures::key::Key;
 use crate::structures::packed;
 use crate::structures::prefetch::TOGETHER;
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::writer::{Found, Writer};
 use crate::types::hash::{FEW, PACKED_MAX};
 use crate::types::limits::PackedLimits;
@@ -136,7 +136,10 @@ impl Writer<'_, '_> {
         };
         if added.added + added.updated > 0 {
             self.free_along(key.shard, members.len())?;
-            self.changed(database, key, Effect::Changed);
+            let parts = members
+                .iter()
+                .map(|(member, _)| ChangedPart::Member(*member));
+            self.changed_parts(database, key, parts);
             let event = if rule.increment {
                 KeyEvent::ZIncr
             } else {

@@ -12,7 +12,7 @@ use super::{STREAM, StreamLimits};
 use crate::error::Error;
 use crate::handle::events::KeyEvent;
 use crate::structures::key::Key;
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::writer::Writer;
 use crate::types::value_type::ValueType;
 
@@ -141,6 +141,7 @@ impl Writer<'_, '_> {
         let Some(id) = id.filter(|id| *id > last) else {
             return Ok(AddedEntry::NotBehind);
         };
+        let is_new = there.is_none();
         let mut stream = match there {
             Some(stream) => stream,
             None => self.create_stream(database, key)?,
@@ -148,10 +149,15 @@ impl Writer<'_, '_> {
         self.free_along(key.shard, 1)?;
         stream.push(self.transaction, (id, texts), limits)?;
         stream.note_added(self.transaction, id)?;
-        self.stream_changed(database, key, KeyEvent::XAdd);
+        match is_new {
+            true => self.changed(database, key, Effect::Changed),
+            false => self.changed_parts(database, key, [entry_part(id)]),
+        }
+        self.tell(KeyEvent::XAdd, database, key);
         if let Some(trim) = trim
             && stream.trim(self.transaction, trim)? > 0
         {
+            self.changed_parts(database, key, [ChangedPart::Trimmed]);
             self.tell(KeyEvent::XTrim, database, key);
         }
         Ok(AddedEntry::Added(id))
@@ -172,7 +178,8 @@ impl Writer<'_, '_> {
         let gone = stream.trim(self.transaction, trim)?;
         if gone > 0 {
             self.free_along(key.shard, 0)?;
-            self.stream_changed(database, key, KeyEvent::XTrim);
+            self.changed_parts(database, key, [ChangedPart::Trimmed]);
+            self.tell(KeyEvent::XTrim, database, key);
         }
         Ok(gone)
     }
@@ -203,7 +210,9 @@ impl Writer<'_, '_> {
         }
         if gone > 0 {
             stream.set_deleted(self.transaction, greatest)?;
-            self.stream_changed(database, key, KeyEvent::XDel);
+            let parts = ids.iter().map(|id| entry_part(*id));
+            self.changed_parts(database, key, parts);
+            self.tell(KeyEvent::XDel, database, key);
         }
         Ok(gone)
     }
@@ -624,4 +633,9 @@ impl Stream {
         }
         Ok(entries)
     }
+}
+
+fn entry_part(id: StreamId) -> ChangedPart<&'static [u8]> {
+    let StreamId { ms, seq } = id;
+    ChangedPart::Entry { ms, seq }
 }

@@ -11,7 +11,7 @@ use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, Kind, entry_size
 use crate::structures::key::Key;
 use crate::structures::roots::{EXPIRES, Root};
 use crate::transaction::access::Access;
-use crate::transaction::effect::Effect;
+use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::writer::{Expiry, Found, Writer, root};
 use crate::types::string::hot::{Condition, SetOptions};
 use crate::types::string::text::Text;
@@ -268,6 +268,7 @@ impl Writer<'_, '_> {
         self.put(database, key, found, Stored::Integer(value), expiry)
     }
 
+    /// Stores a value at a key. Reports a string as changed; for a collection, the caller does.
     #[inline]
     pub(crate) fn put(
         &mut self,
@@ -297,6 +298,8 @@ impl Writer<'_, '_> {
             Stored::Packed(kind, bytes) => (kind, Form::Inline, bytes, bytes.len() as u64),
             Stored::Object(kind, bytes) => (kind, Form::Object, bytes, bytes.len() as u64),
         };
+        // The caller that stores a collection reports which part of it changed.
+        let is_string = !matches!(stored, Stored::Packed(..) | Stored::Object(..));
         let key_length = key.bytes.len() as u64;
         let mut header = Header::new(kind, form, key_length, length, expiry.is_some());
         let size = entry_size(header, key_length);
@@ -305,7 +308,9 @@ impl Writer<'_, '_> {
             && matches!(form, Form::Inline | Form::Integer)
             && self.overwrite(key.shard, &found.entry, header, expiry, bytes, size)?
         {
-            self.changed(database, key, Effect::Changed);
+            if is_string {
+                self.changed(database, key, Effect::Changed);
+            }
             return Ok(());
         }
         let block = match stored {
@@ -327,7 +332,11 @@ impl Writer<'_, '_> {
             }
         };
         let at = self.new_entry(key.shard, header, key.bytes, expiry, inline, 0)?;
-        self.put_entry(root(database, key), key, found, at, expiry.is_some())
+        let root = root(database, key);
+        match is_string {
+            true => self.put_entry(root, key, found, at, expiry.is_some()),
+            false => self.replace_entry(root, key, found, at, expiry.is_some()),
+        }
     }
 
     /// Points a key to a new entry, frees the old value, and records the key as changed.
@@ -510,7 +519,12 @@ impl Writer<'_, '_> {
             && length <= self.room(key.shard, &found.entry)?
         {
             self.change_in_place(key.shard, &found.entry, at, old_length, position, bytes)?;
-            self.changed(database, key, Effect::Changed);
+            // The bytes between the old end and the position became zeros.
+            let part = ChangedPart::Bytes {
+                position: position.min(old_length),
+                length: end - position.min(old_length),
+            };
+            self.changed_parts(database, key, [part]);
             return Ok(length);
         }
         let mut value = Vec::with_capacity(length as usize);

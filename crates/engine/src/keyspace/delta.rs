@@ -1,0 +1,279 @@
+//! The current state of parts of a key, as replicas receive it.
+
+use std::collections::BTreeSet;
+
+use crate::error::Error;
+use crate::handle::reader::Reader;
+use crate::structures::key::Key;
+use crate::structures::ranges::Ranges;
+use crate::transaction::effect::ChangedPart;
+use crate::types::sorted::score_text;
+use crate::types::stream::{IdRange, StreamEntries, StreamId};
+use crate::types::string::text::Text;
+use crate::types::value_type::ValueType;
+
+/// What a replica, which has the state of a key before some changes, needs for the state after them.
+#[derive(Debug, Default)]
+pub struct Delta {
+    /// The fields of a hash, or the members of a set or sorted set, that may have changed: each with
+    /// its value, its score, or an empty text for the member of a set; `None` if it does not exist.
+    pub members: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The type of the value.
+    pub value_type: Option<ValueType>,
+    /// The expiry, if it may have changed.
+    pub expiry: Option<Option<u64>>,
+    /// Positions in a string, and the bytes there.
+    pub bytes: Vec<(u64, Vec<u8>)>,
+    /// The changes to the ends of a list.
+    pub ends: Option<ListEnds>,
+    /// The changes to a stream.
+    pub stream: Option<StreamDelta>,
+}
+
+/// The changes to the ends of a list.
+#[derive(Debug, Default)]
+pub struct ListEnds {
+    /// The number of items that are removed at the left and at the right end.
+    pub removed: [u64; 2],
+    /// The items that are then added at the left end, in the order of the list.
+    pub left: Ranges,
+    /// The items that are then added at the right end, in the order of the list.
+    pub right: Ranges,
+}
+
+/// The changes to the entries of a stream.
+#[derive(Debug, Default)]
+pub struct StreamDelta {
+    /// The entries that were appended, with their fields and values.
+    pub added: Vec<(StreamId, Ranges)>,
+    /// The entries that were deleted.
+    pub deleted: Vec<StreamId>,
+    /// If older entries were removed, the first entry that remains, or `None` if none does.
+    pub trimmed: Option<Option<StreamId>>,
+    /// The ID of the last entry that was ever added.
+    pub last: StreamId,
+    /// The number of entries that were ever added.
+    pub entries_added: u64,
+    /// The highest ID that was deleted.
+    pub max_deleted: StreamId,
+}
+
+impl Reader<'_, '_> {
+    /// Returns the current state of the parts of a key, given in the order of their changes. Returns
+    /// `None` if a replica needs the complete state, because the key does not exist, has another
+    /// type, or has no item that the replica already has. O(parts * log n).
+    ///
+    /// # Errors
+    /// Fails if the entry is damaged.
+    pub fn delta(
+        &self,
+        database: usize,
+        key: &[u8],
+        parts: &[&ChangedPart],
+    ) -> Result<Option<Delta>, Error> {
+        let key = self.key(key);
+        let Some(entry) = self.find(database, &key)? else {
+            return Ok(None);
+        };
+        let value_type = entry.value_type()?;
+        let mut delta = Delta {
+            value_type: Some(value_type),
+            ..Delta::default()
+        };
+        let mut members = BTreeSet::new();
+        let (mut items, mut entries) = (Vec::new(), BTreeSet::new());
+        let mut is_trimmed = false;
+        for part in parts {
+            match part {
+                ChangedPart::Expiry => delta.expiry = Some(entry.expiry(self.view())?),
+                ChangedPart::Member(name) => {
+                    members.insert(&**name);
+                }
+                ChangedPart::Bytes { position, length } => {
+                    if value_type != ValueType::String {
+                        return Ok(None);
+                    }
+                    delta.bytes.push((*position, vec![0; *length as usize]));
+                }
+                ChangedPart::Items { .. } => items.push(*part),
+                ChangedPart::Entry { ms, seq } => {
+                    entries.insert(StreamId { ms: *ms, seq: *seq });
+                }
+                ChangedPart::Trimmed => is_trimmed = true,
+            }
+        }
+        let is_sound = self.add_bytes(database, &key, &mut delta)?
+            && self.add_members(database, &key, (value_type, &members), &mut delta)?
+            && self.add_items(database, &key, (value_type, &items), &mut delta)?
+            && self.add_entries(database, &key, (&entries, is_trimmed), &mut delta)?;
+        Ok(is_sound.then_some(delta))
+    }
+
+    /// Reads the bytes of a string. Returns whether all exist.
+    fn add_bytes(&self, database: usize, key: &Key<'_>, delta: &mut Delta) -> Result<bool, Error> {
+        if delta.bytes.is_empty() {
+            return Ok(true);
+        }
+        let Some(entry) = self.find(database, key)? else {
+            return Ok(false);
+        };
+        let Text::Bytes(at, length) = entry.text(self.view())? else {
+            return Ok(false);
+        };
+        for (position, bytes) in &mut delta.bytes {
+            let end = position.checked_add(bytes.len() as u64);
+            if end.is_none_or(|end| end > length) {
+                return Ok(false);
+            }
+            // Reads begin at a word.
+            let misfit = *position % 8;
+            let mut words = Vec::new();
+            let count = misfit + bytes.len() as u64;
+            self.view()
+                .append_to(at + *position - misfit, count, &mut words)?;
+            words.drain(..misfit as usize);
+            *bytes = words;
+        }
+        Ok(true)
+    }
+
+    /// Looks up members or fields. Returns whether the value has any.
+    fn add_members(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        (value_type, members): (ValueType, &BTreeSet<&[u8]>),
+        delta: &mut Delta,
+    ) -> Result<bool, Error> {
+        for member in members {
+            let name = self.key(member);
+            let found = match value_type {
+                ValueType::Hash => {
+                    let mut value = Vec::new();
+                    let hash = self.hash(database, key)?;
+                    match hash {
+                        Some(hash) if hash.get(self.view(), &name, &mut value)? => Some(value),
+                        _ => None,
+                    }
+                }
+                ValueType::Set => match self.set(database, key)? {
+                    Some(set) if set.contains(self.view(), &name)? => Some(Vec::new()),
+                    _ => None,
+                },
+                ValueType::SortedSet => match self.sorted_set(database, key)? {
+                    Some(set) => {
+                        let score = set.score(self.view(), &name)?;
+                        score.map(|score| score_text(score).into_bytes())
+                    }
+                    None => None,
+                },
+                _ => return Ok(false),
+            };
+            delta.members.push((member.to_vec(), found));
+        }
+        Ok(true)
+    }
+
+    /// Reads the new items at the ends of a list. Returns whether an old one remains between them.
+    fn add_items(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        (value_type, items): (ValueType, &[&ChangedPart]),
+        delta: &mut Delta,
+    ) -> Result<bool, Error> {
+        if items.is_empty() {
+            return Ok(true);
+        }
+        // The number of new items at each end, and of old ones that were removed there.
+        let (mut new, mut removed, mut old) = ([0; 2], [0; 2], None);
+        for part in items {
+            let &&ChangedPart::Items {
+                left,
+                added,
+                count,
+                length,
+            } = part
+            else {
+                continue;
+            };
+            let end = usize::from(!left);
+            if added {
+                old.get_or_insert(length.wrapping_sub(count));
+                new[end] += count;
+            } else {
+                old.get_or_insert(length + count);
+                let taken = new[end].min(count);
+                new[end] -= taken;
+                removed[end] += count - taken;
+            }
+        }
+        let old: u64 = old.unwrap_or(0);
+        let length = self.list_length(database, key)?;
+        let [left, right]: [u64; 2] = new;
+        let kept = old.checked_sub(removed[0] + removed[1]);
+        let is_sound = kept.is_some_and(|kept| kept > 0 && kept + left + right == length);
+        if value_type != ValueType::List || !is_sound {
+            return Ok(false);
+        }
+        let mut ends = ListEnds {
+            removed,
+            ..ListEnds::default()
+        };
+        if left > 0 {
+            self.list_range(database, key, (0, left as i64 - 1), &mut ends.left)?;
+        }
+        if right > 0 {
+            self.list_range(database, key, (-(right as i64), -1), &mut ends.right)?;
+        }
+        delta.ends = Some(ends);
+        Ok(true)
+    }
+
+    /// Looks up entries of a stream. Returns whether there is a stream.
+    fn add_entries(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        (entries, is_trimmed): (&BTreeSet<StreamId>, bool),
+        delta: &mut Delta,
+    ) -> Result<bool, Error> {
+        if entries.is_empty() && !is_trimmed {
+            return Ok(true);
+        }
+        if delta.value_type != Some(ValueType::Stream) {
+            return Ok(false);
+        }
+        let Some(stream) = self.stream(database, key)? else {
+            return Ok(false);
+        };
+        let mut changes = StreamDelta {
+            last: stream.last_id(),
+            entries_added: stream.entries_added(),
+            max_deleted: stream.max_deleted_id(),
+            ..StreamDelta::default()
+        };
+        for &id in entries {
+            let mut found = StreamEntries::new();
+            let range = IdRange {
+                from: id,
+                to: id,
+                count: 1,
+                ..IdRange::ALL
+            };
+            stream.range(self.view(), range, &mut found)?;
+            if found.is_empty() {
+                changes.deleted.push(id);
+                continue;
+            }
+            let mut fields = Ranges::new();
+            found.texts(0).for_each(|text| fields.push(text));
+            changes.added.push((id, fields));
+        }
+        if is_trimmed {
+            changes.trimmed = Some(stream.edge(self.view(), false)?);
+        }
+        delta.stream = Some(changes);
+        Ok(true)
+    }
+}
