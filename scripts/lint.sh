@@ -36,4 +36,4 @@ say "measured tables"
 
 say "mypy"
 .venv/bin/mypy scripts clients/python/backend clients/python/undercroft conformance/programs/run.py \
-    examples/python examples/forum
+    examples/python examples/forum examples/migrating

@@ -93,7 +93,7 @@ if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Comp
     suite ecosystem served
     # The embedded run omits php-cache's suites, which mostly wait and behave the same there.
     if [[ -f $extension ]]; then
-        UNDERCROFT_EXTENSION=$extension suite ecosystem embedded --filter 'Laravel|Session|CachesTest'
+        UNDERCROFT_EXTENSION=$extension suite ecosystem embedded --filter 'Apcu|Laravel|Session|CachesTest'
         ! have redis-server || UNDERCROFT_EXTENSION=$extension suite ecosystem native --filter Session
     fi
 else

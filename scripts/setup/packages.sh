@@ -11,6 +11,7 @@ source "$(dirname "$0")/../lib.sh"
 case "${1:?which group of packages: test, demo, php, lint, fuzz or bench}" in
     test) wanted='redis-server redis-server
 redis-cli redis-tools
+memcached memcached
 c++ g++
 pkg-config pkg-config
 valgrind valgrind
@@ -96,6 +97,7 @@ fi
 for package in "${missing[@]}"; do
     case $package in
         redis-server) service=redis-server ;;
+        memcached) service=memcached ;;
         mariadb-server) service=mariadb ;;
         *) continue ;;
     esac
