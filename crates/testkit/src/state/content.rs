@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use undercroft_engine::changes::Change;
 use undercroft_engine::messages::Topic;
 use undercroft_engine::{
-    DATABASES, Entry, Error, Ranges, Source, Store, ValueType, View, loading_database,
+    DATABASES, Entry, Error, Ranges, Source, Store, Stream, ValueType, View, loading_database,
 };
 
 /// The number of the database to which the check of a store writes.
@@ -21,6 +22,8 @@ pub struct State {
     pub content: Content,
     /// The source of the store's keys, if the store is a replica.
     pub source: Option<Source>,
+    /// The stream of changes for replicas, if there is one.
+    pub outgoing: Option<Outgoing>,
     /// The texts of scripts and libraries, by name.
     pub texts: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The channel and the payload of each published message.
@@ -49,6 +52,7 @@ impl State {
         Ok(State {
             content,
             source: store.source()?,
+            outgoing: outgoing_of(store)?,
             texts,
             waits,
             items,
@@ -107,6 +111,22 @@ impl State {
             self.waits
         )
     }
+}
+
+/// The stream of changes for replicas, the bytes in the backlog, and the changes that were logged but
+/// not sent yet.
+pub type Outgoing = (Stream, Vec<u8>, Vec<Change>);
+
+fn outgoing_of(store: &Store) -> Result<Option<Outgoing>, Error> {
+    let Some(stream) = store.stream()? else {
+        return Ok(None);
+    };
+    let mut sent = Vec::new();
+    store.read_stream(stream.start, u64::MAX, &mut sent)?;
+    let mut changes = store.changes_after(&store.log_starts()?)?.changes;
+    // The check of a store changes these keys.
+    changes.retain(|change| !matches!(change, Change::Key(PROBE, ..)));
+    Ok(Some((stream, sent, changes)))
 }
 
 /// Returns the contents of all keys of a store.

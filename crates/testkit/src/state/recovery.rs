@@ -153,6 +153,7 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
     }
     store.flush_all(true).map_err(say)?;
     store.begin_loading().map_err(say)?;
+    store.end_stream().map_err(say)?;
     store.forget_source().map_err(say)?;
     store.forget_texts().map_err(say)?;
     // Long messages occupy memory until their retention period ends, so advance the time.
@@ -186,7 +187,7 @@ fn judge(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, St
     };
     let held = |of: &State| {
         let is_held = state.content == of.content && state.texts == of.texts;
-        is_held && state.source == of.source
+        is_held && state.source == of.source && state.outgoing == of.outgoing
     };
     let same = |of: &State| held(of) && sent(of);
     let enrolled = |of: &State| state.subscribers == of.subscribers && state.waits == of.waits;
@@ -207,7 +208,11 @@ fn judge(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, St
         return Ok(Outcome::New);
     }
     let between = before.used.min(after.used)..=before.used.max(after.used).saturating_add(128);
-    if *gradual && same(after) && (probed || between.contains(&state.used)) {
+    let is_between = probed || between.contains(&state.used);
+    if *gradual && same(before) && enrolled(before) && is_between {
+        return Ok(Outcome::Old);
+    }
+    if *gradual && same(after) && is_between {
         return Ok(Outcome::New);
     }
     Err(format!(
