@@ -43,6 +43,7 @@ impl Copy {
         let stream = Stream {
             id: [b'a'; 40],
             earlier: None,
+            file: 0,
             start: 0,
             end: 0,
         };

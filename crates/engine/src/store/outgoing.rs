@@ -10,6 +10,9 @@
 //! that they contain from the logs. A sender that is killed therefore loses nothing, and its
 //! successor sends nothing twice.
 
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
 use undercroft_memory::{ShardSet, View};
 
 use crate::error::Error;
@@ -36,6 +39,9 @@ pub struct Stream {
     pub id: [u8; REPLICATION_ID],
     /// The id under which the stream was known earlier, and the offset at which that ended.
     pub earlier: Option<([u8; REPLICATION_ID], u64)>,
+    /// The inode of the store's file when the stream got its id. A store that was recovered is
+    /// another file, and may lack changes that its replicas have received.
+    pub file: u64,
     /// The offset of the first byte in the backlog.
     pub start: u64,
     /// The offset after the last byte of the stream.
@@ -45,6 +51,7 @@ pub struct Stream {
 impl Stream {
     fn to_record(self) -> Vec<u8> {
         let mut record = self.id.to_vec();
+        record.extend_from_slice(&self.file.to_le_bytes());
         if let Some((id, end)) = self.earlier {
             record.extend_from_slice(&id);
             record.extend_from_slice(&end.to_le_bytes());
@@ -54,6 +61,7 @@ impl Stream {
 
     fn of_record(record: &[u8], start: u64, end: u64) -> Option<Stream> {
         let (id, rest) = record.split_first_chunk()?;
+        let (file, rest) = rest.split_first_chunk()?;
         let earlier = rest.split_first_chunk().and_then(|(id, rest)| {
             let end = rest.first_chunk()?;
             Some((*id, u64::from_le_bytes(*end)))
@@ -62,6 +70,7 @@ impl Stream {
         Some(Stream {
             id,
             earlier,
+            file: u64::from_le_bytes(*file),
             start,
             end,
         })
@@ -108,6 +117,14 @@ impl Store {
             let stream = Stream::of_record(&record, start, end);
             Ok(stream.filter(|_| is_complete && BACKLOG_QUEUE.exists(view)))
         })
+    }
+
+    /// Returns the inode of the store's file.
+    ///
+    /// # Errors
+    /// Fails if the file was removed.
+    pub fn inode(&self) -> io::Result<u64> {
+        Ok(std::fs::metadata(self.path())?.ino())
     }
 
     /// Starts to log changes for a stream with an empty backlog, which ends at `stream.end`. Replaces

@@ -52,6 +52,7 @@ fn key_is_not_swept_during_its_insertion() {
     let stream = Stream {
         id: [b'a'; 40],
         earlier: None,
+        file: 0,
         start: 0,
         end: 0,
     };

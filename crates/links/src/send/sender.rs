@@ -1,6 +1,7 @@
 //! Writes the changes of a store to its stream.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use undercroft_engine::changes::Change;
 use undercroft_engine::rdb::dump_libraries;
@@ -47,8 +48,21 @@ impl Sender {
     /// # Errors
     /// Fails if the store cannot be changed.
     pub fn new(store: &Store, new_id: &dyn Fn() -> [u8; REPLICATION_ID]) -> Result<Sender, Error> {
+        let file = store.inode().map_err(gone)?;
         let stream = match store.stream()? {
-            Some(stream) => stream,
+            Some(stream) if stream.file == file => stream,
+            Some(stream) => {
+                // Replicas may have received changes that the recovered store lacks. Those that have
+                // not can continue.
+                let renamed = Stream {
+                    id: new_id(),
+                    earlier: Some((stream.id, stream.end)),
+                    file,
+                    ..stream
+                };
+                store.rename_stream(&renamed)?;
+                renamed
+            }
             None => begin(store, new_id())?,
         };
         Ok(Sender {
@@ -182,10 +196,15 @@ impl Sender {
     }
 }
 
+fn gone(error: io::Error) -> Error {
+    Error::Name(format!("the file of the store cannot be found: {error}").into())
+}
+
 fn begin(store: &Store, id: [u8; REPLICATION_ID]) -> Result<Stream, Error> {
     let stream = Stream {
         id,
         earlier: None,
+        file: store.inode().map_err(gone)?,
         start: 0,
         end: 0,
     };

@@ -36,10 +36,14 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
+        Place::of(&Options::default())
+    }
+
+    fn of(options: &Options) -> Place {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let host = Alone::new(None);
-        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let store = Store::create(&path, options).expect("a new store");
         store.set_time(BEGIN);
         Place {
             session: host.session(),
@@ -263,4 +267,36 @@ fn changes_to_parts_of_large_values_are_short() {
         replica.apply(&bytes, line);
         compare(&source, &replica, line);
     }
+}
+
+#[test]
+fn stream_of_a_recovered_store_has_another_id() {
+    // The copy of the file is not sparse.
+    let mut source = Place::of(&Options {
+        capacity: Some(16 << 20),
+        ..Options::default()
+    });
+    let begun = Sender::new(&source.store, &|| [b'1'; REPLICATION_ID]).expect("room");
+    let first = *begun.stream();
+    source.line("SET a 1");
+    let mut begun = begun;
+    sent(&source, &mut begun).expect("no restart");
+    let end = begun.stream().end;
+    drop(begun);
+    let second_id = || [b'2'; REPLICATION_ID];
+    let same = Sender::new(&source.store, &second_id).expect("room");
+    assert_eq!((same.stream().id, same.stream().end), (first.id, end));
+    // A recovery writes a new file with the state of an earlier moment.
+    let path = source.store.path().with_file_name("recovered");
+    std::fs::copy(source.store.path(), &path).expect("space");
+    let recovered = Store::open(&path, true).expect("sound");
+    let sender = Sender::new(&recovered, &second_id).expect("room");
+    let stream = sender.stream();
+    assert_eq!(
+        (stream.id, stream.earlier),
+        ([b'2'; REPLICATION_ID], Some((first.id, end)))
+    );
+    // A replica that received more than the recovered store has must not continue.
+    assert!(stream.continues(&first.id, end) && !stream.continues(&first.id, end + 1));
+    assert!(!stream.continues(&[b'3'; REPLICATION_ID], end));
 }

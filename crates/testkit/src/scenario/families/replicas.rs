@@ -54,6 +54,7 @@ fn begin(store: &Store, end: u64) {
     let stream = Stream {
         id: [b'4'; REPLICATION_ID],
         earlier: None,
+        file: 0,
         start: end,
         end,
     };
