@@ -37,7 +37,7 @@ pub(crate) struct Loop {
 }
 
 /// Returns keys in an order that no prefetcher can predict and that is the same in every run.
-fn keys(count: usize) -> Vec<[u8; KEY]> {
+pub(crate) fn keys(count: usize) -> Vec<[u8; KEY]> {
     let mut keys: Vec<_> = (0..count)
         .map(|index| {
             let text = format!("key:{index:012}");
@@ -54,7 +54,7 @@ fn keys(count: usize) -> Vec<[u8; KEY]> {
     keys
 }
 
-fn value(round: usize) -> [u8; VALUE] {
+pub(crate) fn value(round: usize) -> [u8; VALUE] {
     [b'a' + (round % 26) as u8; VALUE]
 }
 

@@ -9,6 +9,7 @@
 //!   through Redis on a unix socket.
 //! - `readers`: readers concurrent with a writer, and how much a second reader slows down the
 //!   first.
+//! - `replicated`: writes to a store that has a replica.
 //! - `sizes`: memory per key, and the time to open a store.
 
 mod copies;
@@ -17,6 +18,7 @@ mod hot;
 mod lists;
 mod messages;
 mod readers;
+mod replicated;
 mod sizes;
 
 use clap::{Parser, Subcommand};
@@ -51,6 +53,8 @@ enum What {
     Messages(messages::Work),
     /// One and two reading processes, concurrent with a writer.
     Readers(readers::Work),
+    /// `set` in stores of servers, with and without a replica.
+    Replicated(replicated::Work),
     /// Total memory per key.
     Memory(sizes::Memory),
     /// The time to open a store from a new process.
@@ -67,6 +71,7 @@ fn main() {
         What::Loop(work) => work.run(),
         What::Messages(work) => work.run(),
         What::Readers(work) => work.run(),
+        What::Replicated(work) => work.run(),
         What::Memory(work) => work.run(),
         What::Open(work) => work.run(),
     }

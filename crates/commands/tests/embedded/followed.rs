@@ -11,7 +11,7 @@ use undercroft_engine::lists::End;
 use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::waiting::{Take, WaitOutcome, Waiters, Wanted};
 use undercroft_engine::{
-    Changes, DATABASES, Expiry, LogEnds, PackedLimits, Ranges, Store, Stream, ValueType,
+    DATABASES, Expiry, LogEnds, PackedLimits, Ranges, Store, Stream, ValueType,
 };
 use undercroft_testkit::{examples, fresh};
 
@@ -61,13 +61,12 @@ impl Copy {
     /// Applies the changes that were reported while a command ran.
     fn follow(&mut self, client: &Client, what: &str) {
         let found = client.store.changes_after(&self.ends).expect("sound");
-        let Changes { changes, ends } = found;
-        self.ends = ends;
+        self.ends = found.ends.clone();
         let (mut last, mut whole) = (BTreeMap::new(), BTreeSet::new());
-        for change in changes {
+        for change in found.iter() {
             match change {
                 Change::Key(database, key, effect) => {
-                    let place = (database, key.into_vec());
+                    let place = (database, key.to_vec());
                     if effect == Effect::Expired {
                         let deadline = self.keys.get(&place).and_then(|held| held.expiry);
                         // The deadline may be unknown, because the same command may have set it. If
@@ -82,7 +81,7 @@ impl Copy {
                     last.insert(place, effect);
                 }
                 Change::Part(database, key, _) => {
-                    last.insert((database, key.into_vec()), Effect::Changed);
+                    last.insert((database, key.to_vec()), Effect::Changed);
                 }
                 Change::Emptied { database, shard } => {
                     *self.effects.entry("all").or_default() += 1;

@@ -69,7 +69,7 @@ impl Reader<'_, '_> {
         &self,
         database: usize,
         key: &[u8],
-        parts: &[&ChangedPart],
+        parts: &[ChangedPart<'_>],
     ) -> Result<Option<Delta>, Error> {
         let key = self.key(key);
         let Some(entry) = self.find(database, &key)? else {
@@ -83,21 +83,21 @@ impl Reader<'_, '_> {
         let mut members = BTreeSet::new();
         let (mut items, mut entries) = (Vec::new(), BTreeSet::new());
         let mut is_trimmed = false;
-        for part in parts {
+        for &part in parts {
             match part {
                 ChangedPart::Expiry => delta.expiry = Some(entry.expiry(self.view())?),
                 ChangedPart::Member(name) => {
-                    members.insert(&**name);
+                    members.insert(name);
                 }
                 ChangedPart::Bytes { position, length } => {
                     if value_type != ValueType::String {
                         return Ok(None);
                     }
-                    delta.bytes.push((*position, vec![0; *length as usize]));
+                    delta.bytes.push((position, vec![0; length as usize]));
                 }
-                ChangedPart::Items { .. } => items.push(*part),
+                ChangedPart::Items { .. } => items.push(part),
                 ChangedPart::Entry { ms, seq } => {
-                    entries.insert(StreamId { ms: *ms, seq: *seq });
+                    entries.insert(StreamId { ms, seq });
                 }
                 ChangedPart::Trimmed => is_trimmed = true,
             }
@@ -179,7 +179,7 @@ impl Reader<'_, '_> {
         &self,
         database: usize,
         key: &Key<'_>,
-        (value_type, items): (ValueType, &[&ChangedPart]),
+        (value_type, items): (ValueType, &[ChangedPart<'_>]),
         delta: &mut Delta,
     ) -> Result<bool, Error> {
         if items.is_empty() {
@@ -188,7 +188,7 @@ impl Reader<'_, '_> {
         // The number of new items at each end, and of old ones that were removed there.
         let (mut new, mut removed, mut old) = ([0; 2], [0; 2], None);
         for part in items {
-            let &&ChangedPart::Items {
+            let &ChangedPart::Items {
                 left,
                 added,
                 count,

@@ -86,13 +86,37 @@ impl Stream {
     }
 }
 
-/// The changes of a store up to a moment, as [`Store::changes_until_now`] returns them.
-#[derive(Debug)]
+/// The changes of a store up to a moment, as [`Store::changes_after`] returns them.
+#[derive(Debug, Default)]
 pub struct Changes {
-    /// The changes, in the order in which each shard logged them.
-    pub changes: Vec<Change>,
+    /// For each shard, the bytes of its log.
+    logs: Vec<Vec<u8>>,
     /// The ends of the shards' logs at the moment.
     pub ends: LogEnds,
+}
+
+impl Changes {
+    /// Iterates over the changes, in the order in which each shard logged them.
+    pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+        let logs = self.logs.iter().enumerate();
+        logs.flat_map(|(shard, log)| parse_changes(shard, log))
+    }
+
+    /// Returns the number of bytes that the changes take in the logs.
+    pub fn length(&self) -> usize {
+        self.logs.iter().map(Vec::len).sum()
+    }
+
+    fn read(&mut self, view: &View<'_>, shard: usize, from: u64) -> Result<(), Error> {
+        let log = log_of(shard);
+        let mut bytes = Vec::new();
+        if log.exists(view) && log.start(view) <= from {
+            log.read(view, from, u64::MAX, &mut bytes)?;
+        }
+        self.logs.push(bytes);
+        self.ends.0.push(log.end(view));
+        Ok(())
+    }
 }
 
 /// Positions in the logs of all shards.
@@ -202,16 +226,15 @@ impl Store {
     /// # Errors
     /// Fails if the store is damaged.
     pub fn changes_after(&self, ends: &LogEnds) -> Result<Changes, Error> {
-        let mut all = Changes {
-            changes: Vec::new(),
-            ends: LogEnds::default(),
-        };
+        let mut all = Changes::default();
         for (shard, &from) in ends.0.iter().enumerate() {
-            let (changes, end) = self.read(ShardSet::one(shard), |reader| {
-                read_log(reader.view(), shard, from)
+            let mut one = self.read(ShardSet::one(shard), |reader| {
+                let mut one = Changes::default();
+                one.read(reader.view(), shard, from)?;
+                Ok::<_, Error>(one)
             })?;
-            all.changes.extend(changes);
-            all.ends.0.push(end);
+            all.logs.append(&mut one.logs);
+            all.ends.0.append(&mut one.ends.0);
         }
         Ok(all)
     }
@@ -225,20 +248,15 @@ impl Store {
     pub fn changes_until_now<R>(
         &self,
         ends: &LogEnds,
-        look: impl Fn(&Reader<'_, '_>, &[Change]) -> Result<R, Error> + Sync,
+        look: impl Fn(&Reader<'_, '_>, &Changes) -> Result<R, Error> + Sync,
     ) -> Result<(R, Changes), Error> {
         let shards = self.all_shards();
         self.read(shards, |reader| {
-            let mut all = Changes {
-                changes: Vec::new(),
-                ends: LogEnds::default(),
-            };
+            let mut all = Changes::default();
             for (shard, &from) in ends.0.iter().enumerate() {
-                let (changes, end) = read_log(reader.view(), shard, from)?;
-                all.changes.extend(changes);
-                all.ends.0.push(end);
+                all.read(reader.view(), shard, from)?;
             }
-            let result = look(reader, &all.changes)?;
+            let result = look(reader, &all)?;
             Ok((result, all))
         })
     }
@@ -325,16 +343,6 @@ fn append_piece(writer: &mut Writer<'_, '_>, piece: &[u8]) -> Result<(), Error> 
         BACKLOG_QUEUE.append(writer.transaction, part)?;
     }
     Ok(())
-}
-
-fn read_log(view: &View<'_>, shard: usize, from: u64) -> Result<(Vec<Change>, u64), Error> {
-    let log = log_of(shard);
-    let end = log.end(view);
-    let mut bytes = Vec::new();
-    if log.exists(view) && log.start(view) <= from {
-        log.read(view, from, u64::MAX, &mut bytes)?;
-    }
-    Ok((parse_changes(shard, &bytes)?, end))
 }
 
 impl Writer<'_, '_> {

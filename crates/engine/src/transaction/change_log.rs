@@ -14,7 +14,7 @@
 //! the replicas need a complete data set.
 
 use smallvec::SmallVec;
-use undercroft_memory::{Fault, Transaction, View};
+use undercroft_memory::{Transaction, View};
 
 use crate::error::Error;
 use crate::structures::byte_queue::ByteQueue;
@@ -61,7 +61,7 @@ pub(crate) fn is_logged(view: &View<'_>, shard: usize) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Logged<'k> {
     Key(usize, &'k [u8], Effect),
-    Part(usize, &'k [u8], &'k ChangedPart<&'k [u8]>),
+    Part(usize, &'k [u8], &'k ChangedPart<'k>),
     Emptied(usize),
     Swapped([usize; 2]),
     Libraries,
@@ -141,22 +141,17 @@ pub(crate) fn lose_changes(transaction: &mut Transaction<'_>, shard: usize) -> R
     Ok(transaction.set_root(shard, CHANGES_LOST, 1)?)
 }
 
-/// Decodes records. `shard` is the shard of the log.
-pub(crate) fn parse_changes(shard: usize, mut bytes: &[u8]) -> Result<Vec<Change>, Error> {
-    let mut changes = Vec::new();
-    while !bytes.is_empty() {
-        let (change, length) = parse_change(shard, bytes).ok_or(Fault {
-            at: CHANGE_LOG as u64,
-            what: "a change log with complete records",
-        })?;
-        changes.push(change);
+/// Iterates over the changes in the bytes of a shard's log. Ends at an incomplete record.
+pub(crate) fn parse_changes(shard: usize, mut bytes: &[u8]) -> impl Iterator<Item = Change<'_>> {
+    std::iter::from_fn(move || {
+        let (change, length) = parse_change(shard, bytes)?;
         bytes = &bytes[length..];
-    }
-    Ok(changes)
+        Some(change)
+    })
 }
 
 /// Returns the first change and the length of its record.
-fn parse_change(shard: usize, bytes: &[u8]) -> Option<(Change, usize)> {
+fn parse_change(shard: usize, bytes: &[u8]) -> Option<(Change<'_>, usize)> {
     let word = |bytes: &[u8], index: usize| {
         let bytes = bytes.get(8 * index..8 * index + 8)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
@@ -180,10 +175,10 @@ fn parse_change(shard: usize, bytes: &[u8]) -> Option<(Change, usize)> {
         },
         LIBRARIES => Change::Libraries,
         kind => match Effect::from_byte(kind) {
-            Some(effect) => Change::Key(database, key.into(), effect),
+            Some(effect) => Change::Key(database, key, effect),
             None => {
                 let part = match kind {
-                    MEMBER => ChangedPart::Member(detail.into()),
+                    MEMBER => ChangedPart::Member(detail),
                     EXPIRY => ChangedPart::Expiry,
                     BYTES => ChangedPart::Bytes {
                         position: word(detail, 0)?,
@@ -202,7 +197,7 @@ fn parse_change(shard: usize, bytes: &[u8]) -> Option<(Change, usize)> {
                     TRIMMED => ChangedPart::Trimmed,
                     _ => return None,
                 };
-                Change::Part(database, key.into(), part)
+                Change::Part(database, key, part)
             }
         },
     };

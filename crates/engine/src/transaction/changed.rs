@@ -33,7 +33,7 @@ impl Writer<'_, '_> {
         &mut self,
         database: usize,
         key: &Key<'_>,
-        parts: impl IntoIterator<Item = ChangedPart<&'p [u8]>>,
+        parts: impl IntoIterator<Item = ChangedPart<'p>>,
     ) {
         let root = root(database, key);
         self.count_or_notice(root, key.hash);
@@ -52,7 +52,7 @@ impl Writer<'_, '_> {
         database: usize,
         key: &Key<'_>,
         gone: bool,
-        parts: impl IntoIterator<Item = ChangedPart<&'p [u8]>>,
+        parts: impl IntoIterator<Item = ChangedPart<'p>>,
     ) {
         match gone {
             true => self.changed(database, key, Effect::Removed),

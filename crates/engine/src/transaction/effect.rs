@@ -38,10 +38,10 @@ impl Effect {
 
 /// The only part of a key that a change concerns, so that a replica need not receive the complete
 /// value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangedPart<Name = Box<[u8]>> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangedPart<'n> {
     /// A field of a hash, or a member of a set or sorted set.
-    Member(Name),
+    Member(&'n [u8]),
     /// The expiry of the key.
     Expiry,
     /// These bytes of a string.
@@ -73,14 +73,14 @@ pub enum ChangedPart<Name = Box<[u8]>> {
     Trimmed,
 }
 
-/// A change to one or more keys, as [`Store::changes_after`](crate::Store::changes_after) returns it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+/// A change to one or more keys, as [`Changes::iter`](crate::Changes::iter) returns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'c> {
     /// A change to one key, given by its database and name.
-    Key(usize, Box<[u8]>, Effect),
+    Key(usize, &'c [u8], Effect),
     /// A change to a part of one key, given by its database and name. The key exists, and its type is
     /// the one that it had before.
-    Part(usize, Box<[u8]>, ChangedPart),
+    Part(usize, &'c [u8], ChangedPart<'c>),
     /// All keys of a database in one shard were removed.
     Emptied {
         /// The number of the database.

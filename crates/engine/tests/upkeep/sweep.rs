@@ -64,11 +64,12 @@ fn key_is_not_swept_during_its_insertion() {
         expiry: Expiry::At(NOW),
     };
     store.set_with(0, b"k", b"v", options).expect("room");
-    let change = |effect| Change::Key(0, b"k".as_slice().into(), effect);
+    let change = |effect| format!("{:?}", Change::Key(0, b"k", effect));
     let logged = || {
         let found = store.changes_after(&ends.borrow()).expect("sound");
-        ends.replace(found.ends);
-        found.changes
+        ends.replace(found.ends.clone());
+        let changes = found.iter().map(|change| format!("{change:?}"));
+        changes.collect::<Vec<String>>()
     };
     assert_eq!(logged(), [change(Effect::Changed)]);
     assert_eq!(store.sweep(1 << 10).expect("no lock is held"), 1);

@@ -1,19 +1,11 @@
-//! Decides what a replica needs to receive of each changed key.
+//! Collects the changed keys, and what a replica needs to receive of each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use undercroft_engine::changes::{Change, ChangedPart};
 use undercroft_engine::keyspace::{Delta, KeyState};
-use undercroft_engine::{Error, Reader};
-
-/// What a replica needs to receive of a changed key.
-#[derive(Debug)]
-pub(super) enum Need<'c> {
-    /// The complete state.
-    Complete,
-    /// The state of these parts, in the order of their changes.
-    Parts(Vec<&'c ChangedPart>),
-}
+use undercroft_engine::{Changes, DATABASES, Error, Reader, Store};
 
 /// What a replica receives of a changed key.
 #[derive(Debug)]
@@ -21,90 +13,255 @@ pub(super) enum Update {
     /// The complete state, or `None` if the key does not exist.
     Complete(Option<KeyState>),
     /// The state of the changed parts.
-    Delta(Delta),
+    Delta(Box<Delta>),
 }
 
-/// What a replica needs of all changed keys, given by their databases and names.
-#[derive(Debug, Default)]
-pub(super) struct Needs<'c>(pub(super) BTreeMap<(usize, Box<[u8]>), Need<'c>>);
+/// A change to complete databases, or to the function libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Swap([usize; 2]),
+    Empty(usize),
+    Libraries,
+}
 
-impl<'c> Needs<'c> {
-    /// Returns what is needed because of changes. `is_repeated` indicates whether the replica may
-    /// have a part of the changes already; parts that cannot be changed twice are then not enough.
-    pub(super) fn of(
-        changes: impl IntoIterator<Item = &'c Change>,
-        is_repeated: bool,
-    ) -> Needs<'c> {
-        let mut needs = Needs::default();
-        let mut swapped = BTreeSet::new();
-        for change in changes {
+/// A part of a key that may have changed.
+#[derive(Clone, Debug)]
+enum Part {
+    Member(Box<[u8]>),
+    Other(ChangedPart<'static>),
+}
+
+impl Part {
+    fn of(part: ChangedPart<'_>) -> Part {
+        match part {
+            ChangedPart::Member(name) => Part::Member(name.into()),
+            ChangedPart::Expiry => Part::Other(ChangedPart::Expiry),
+            ChangedPart::Trimmed => Part::Other(ChangedPart::Trimmed),
+            ChangedPart::Bytes { position, length } => {
+                Part::Other(ChangedPart::Bytes { position, length })
+            }
+            ChangedPart::Items {
+                left,
+                added,
+                count,
+                length,
+            } => Part::Other(ChangedPart::Items {
+                left,
+                added,
+                count,
+                length,
+            }),
+            ChangedPart::Entry { ms, seq } => Part::Other(ChangedPart::Entry { ms, seq }),
+        }
+    }
+
+    fn get(&self) -> ChangedPart<'_> {
+        match self {
+            Part::Member(name) => ChangedPart::Member(name),
+            Part::Other(part) => *part,
+        }
+    }
+
+    /// Returns whether the part can be changed only once: repeating the change would add to it.
+    fn is_once(&self) -> bool {
+        use ChangedPart::{Entry, Items, Trimmed};
+        matches!(self, Part::Other(Items { .. } | Entry { .. } | Trimmed))
+    }
+}
+
+/// What is needed of a key.
+#[derive(Clone, Debug)]
+enum Need {
+    Complete,
+    /// The state of these parts, in the order of their changes.
+    Parts(Vec<Part>),
+}
+
+/// A changed key.
+#[derive(Debug)]
+pub(super) struct ChangedKey {
+    pub(super) database: usize,
+    pub(super) name: Arc<[u8]>,
+    need: Need,
+    /// What the replica receives. `None` if the key must still be read.
+    pub(super) update: Option<Update>,
+}
+
+impl ChangedKey {
+    /// Returns whether the key must be read at the moment up to which the changes are sent: parts
+    /// that can be changed only once are not read earlier, as later changes would be sent twice.
+    fn is_late(&self) -> bool {
+        matches!(&self.need, Need::Parts(parts) if parts.iter().any(Part::is_once))
+    }
+}
+
+/// The changed keys and databases.
+#[derive(Debug, Default)]
+pub(super) struct Needs {
+    pub(super) keys: Vec<ChangedKey>,
+    pub(super) operations: Vec<Operation>,
+    /// For each database, the indices of its changed keys.
+    index: [HashMap<Arc<[u8]>, usize>; DATABASES],
+    /// The keys that changed since they were last read.
+    unread: Vec<usize>,
+    swapped: BTreeSet<usize>,
+    /// Whether the replica may have a part of the changes already.
+    is_repeated: bool,
+}
+
+impl Needs {
+    /// Returns an empty collection. `is_repeated` indicates whether the replica may have a part of
+    /// the changes already; parts that can be changed only once are then not enough.
+    pub(super) fn new(is_repeated: bool) -> Needs {
+        Needs {
+            is_repeated,
+            ..Needs::default()
+        }
+    }
+
+    /// Returns whether databases were swapped.
+    pub(super) fn has_swaps(&self) -> bool {
+        !self.swapped.is_empty()
+    }
+
+    /// Adds changes, which come after those that were added before.
+    pub(super) fn add(&mut self, changes: &Changes) {
+        for change in changes.iter() {
             match change {
-                Change::Key(database, key, _) => {
-                    needs.0.insert((*database, key.clone()), Need::Complete);
-                }
+                Change::Key(database, key, _) => self.require(database, key, Need::Complete),
                 Change::Part(database, key, part) => {
-                    let is_once = matches!(
-                        part,
-                        ChangedPart::Items { .. }
-                            | ChangedPart::Entry { .. }
-                            | ChangedPart::Trimmed
-                    );
-                    let need = needs.0.entry((*database, key.clone()));
-                    let need = need.or_insert_with(|| Need::Parts(Vec::new()));
-                    match need {
-                        Need::Parts(_) if is_repeated && is_once => *need = Need::Complete,
-                        Need::Parts(parts) => parts.push(part),
-                        Need::Complete => {}
+                    let part = Part::of(part);
+                    let need = match self.is_repeated && part.is_once() {
+                        true => Need::Complete,
+                        false => Need::Parts(vec![part]),
+                    };
+                    self.require(database, key, need);
+                }
+                // Changes to complete databases are logged in all shards.
+                Change::Swapped { databases, shard } => {
+                    self.swapped.extend(databases);
+                    if shard == 0 {
+                        self.operations.push(Operation::Swap(databases));
                     }
                 }
-                Change::Swapped { databases, .. } => swapped.extend(databases),
-                Change::Emptied { .. } | Change::Libraries => {}
+                Change::Emptied { database, shard: 0 } => {
+                    self.operations.push(Operation::Empty(database));
+                }
+                Change::Emptied { .. } => {}
+                Change::Libraries => self.operations.push(Operation::Libraries),
             }
         }
-        if !swapped.is_empty() {
-            needs.expect_swaps(&swapped);
+    }
+
+    fn require(&mut self, database: usize, name: &[u8], need: Need) {
+        let Some(&at) = self.index[database].get(name) else {
+            let name: Arc<[u8]> = name.into();
+            self.index[database].insert(name.clone(), self.keys.len());
+            self.unread.push(self.keys.len());
+            self.keys.push(ChangedKey {
+                database,
+                name,
+                need,
+                update: None,
+            });
+            return;
+        };
+        let key = &mut self.keys[at];
+        if key.update.take().is_some() {
+            self.unread.push(at);
         }
-        needs
+        match (&mut key.need, need) {
+            (Need::Complete, _) => {}
+            (old, Need::Complete) => *old = Need::Complete,
+            (Need::Parts(parts), Need::Parts(more)) => parts.extend(more),
+        }
+    }
+
+    /// Reads the keys that changed since they were last read, each at a moment of its own.
+    pub(super) fn read_early(&mut self, store: &Store) -> Result<(), Error> {
+        let unread = std::mem::take(&mut self.unread);
+        for at in unread {
+            let key = &mut self.keys[at];
+            if key.is_late() {
+                self.unread.push(at);
+                continue;
+            }
+            let shards = store.shards_of([&store.key(&key.name)]);
+            let read = store.read(shards, |reader| read(reader, key))?;
+            key.update = Some(read);
+        }
+        Ok(())
+    }
+
+    /// Returns the keys that must be read at the moment up to which the changes are sent, each with
+    /// its state at that moment, given the last changes.
+    pub(super) fn read_late(
+        &self,
+        reader: &Reader<'_, '_>,
+        changes: &Changes,
+    ) -> Result<Needs, Error> {
+        let mut late = Needs::new(self.is_repeated);
+        for &at in &self.unread {
+            let key = &self.keys[at];
+            late.require(key.database, &key.name, key.need.clone());
+        }
+        for change in changes.iter() {
+            // A key that was read early may need more than its last change.
+            let (Change::Key(database, name, _) | Change::Part(database, name, _)) = change else {
+                continue;
+            };
+            if let Some(&at) = self.index[database].get(name)
+                && !late.index[database].contains_key(name)
+            {
+                late.require(database, name, self.keys[at].need.clone());
+            }
+        }
+        late.add(changes);
+        if self.has_swaps() || late.has_swaps() {
+            late.expect_swaps(self);
+        }
+        for key in &mut late.keys {
+            key.update = Some(read(reader, key)?);
+        }
+        Ok(late)
     }
 
     /// Takes account of swapped databases: a key that changed in one of them can now be in any.
-    fn expect_swaps(&mut self, swapped: &BTreeSet<usize>) {
-        let names = self
-            .0
-            .keys()
-            .filter(|(database, _)| swapped.contains(database));
-        let names: Vec<Box<[u8]>> = names.map(|(_, key)| key.clone()).collect();
-        for key in names {
-            for &database in swapped {
-                self.0.insert((database, key.clone()), Need::Complete);
+    fn expect_swaps(&mut self, earlier: &Needs) {
+        let swapped: BTreeSet<usize> = self.swapped.union(&earlier.swapped).copied().collect();
+        let keys = self.keys.iter().chain(&earlier.keys);
+        let names = keys.filter(|key| swapped.contains(&key.database));
+        let names: BTreeSet<Arc<[u8]>> = names.map(|key| key.name.clone()).collect();
+        for name in names {
+            for &database in &swapped {
+                self.require(database, &name, Need::Complete);
             }
         }
     }
 
-    /// Returns the keys whose complete state is needed.
-    pub(super) fn complete(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let is_complete = |need: &Need<'_>| matches!(need, Need::Complete);
-        let complete = self.0.iter().filter(move |(_, need)| is_complete(need));
-        complete.map(|((database, key), _)| (*database, &**key))
-    }
-
-    /// Reads the current states.
-    pub(super) fn read(
-        self,
-        reader: &Reader<'_, '_>,
-    ) -> Result<BTreeMap<(usize, Box<[u8]>), Update>, Error> {
-        let mut updates = BTreeMap::new();
-        for ((database, key), need) in self.0 {
-            let delta = match need {
-                Need::Complete => None,
-                Need::Parts(parts) => reader.delta(database, &key, &parts)?,
-            };
-            let update = match delta {
-                Some(delta) => Update::Delta(delta),
-                None => Update::Complete(reader.state(database, &key)?),
-            };
-            updates.insert((database, key), update);
+    /// Adds the result of [`read_late`](Self::read_late).
+    pub(super) fn merge(&mut self, late: Needs) {
+        self.operations.extend(late.operations);
+        self.swapped.extend(late.swapped);
+        for key in late.keys {
+            match self.index[key.database].get(&key.name) {
+                Some(&at) => self.keys[at] = key,
+                None => {
+                    self.index[key.database].insert(key.name.clone(), self.keys.len());
+                    self.keys.push(key);
+                }
+            }
         }
-        Ok(updates)
     }
+}
+
+/// Reads what is needed of a key.
+fn read(reader: &Reader<'_, '_>, key: &ChangedKey) -> Result<Update, Error> {
+    if let Need::Parts(parts) = &key.need {
+        let parts: Vec<ChangedPart<'_>> = parts.iter().map(Part::get).collect();
+        if let Some(delta) = reader.delta(key.database, &key.name, &parts)? {
+            return Ok(Update::Delta(Box::new(delta)));
+        }
+    }
+    Ok(Update::Complete(reader.state(key.database, &key.name)?))
 }

@@ -1,24 +1,19 @@
 //! Writes the changes of a store to its stream.
 
-use std::collections::BTreeMap;
 use std::io;
 
-use undercroft_engine::changes::Change;
 use undercroft_engine::rdb::dump_libraries;
 use undercroft_engine::{Error, LogEnds, REPLICATION_ID, Store, Stream};
 
 use super::commands::Commands;
-use super::needs::{Need, Needs, Update};
+use super::needs::{Needs, Operation, Update};
 
-/// The number of changes that are few enough to read their keys at one moment, while other processes
-/// may have to wait.
-const FEW: usize = 256;
+/// The number of bytes of logged changes that are few enough to read their keys at one moment, while
+/// other processes may have to wait.
+const FEW: usize = 16 << 10;
 /// The maximum number of rounds that read keys in advance. If other processes change keys faster
 /// than they can be read, the keys of the last round are read at one moment, however many there are.
-const ROUNDS_MAX: usize = 4;
-
-/// The updates of changed keys, given by their databases and names.
-type States = BTreeMap<(usize, Box<[u8]>), Update>;
+const ROUNDS_MAX: usize = 8;
 
 /// The process that sends a store's changes. There must be one at a time for a store.
 #[derive(Debug)]
@@ -101,41 +96,30 @@ impl Sender {
         if after.is_empty() && !store.has_changes_after(&self.ends)? {
             return Ok(Sent::Nothing);
         }
-        let (mut early, mut ends) = (States::new(), self.ends.clone());
-        let mut all = Vec::new();
+        let mut needs = Needs::new(self.is_after_data_set);
+        let mut ends = self.ends.clone();
         for _ in 0..ROUNDS_MAX {
             let found = store.changes_after(&ends)?;
-            let needs = Needs::of(&found.changes, self.is_after_data_set);
-            if needs.complete().count() <= FEW {
+            if found.length() <= FEW {
                 break;
             }
-            for (database, key) in needs.complete() {
-                let shards = store.shards_of([&store.key(key)]);
-                let state = store.read(shards, |reader| reader.state(database, key))?;
-                early.insert((database, key.into()), Update::Complete(state));
-            }
+            needs.add(&found);
+            needs.read_early(store)?;
             ends = found.ends;
-            all.extend(found.changes);
         }
-        let (updates, found) = store.changes_until_now(&ends, |reader, changes| {
-            let late = Needs::of(changes, self.is_after_data_set);
-            let mut needs = Needs::of(all.iter().chain(changes), self.is_after_data_set);
-            needs.0.retain(|name, need| {
-                let is_early = matches!(need, Need::Complete) && !late.0.contains_key(name);
-                !is_early || needs_swap(&all, changes)
-            });
-            needs.read(reader)
-        })?;
-        all.extend(found.changes);
-        early.extend(updates);
-        let states = early;
-        let Some(bytes) = self.encode(store, &all, &states)? else {
+        let (late, found) =
+            store.changes_until_now(&ends, |reader, changes| needs.read_late(reader, changes))?;
+        needs.merge(late);
+        if self.is_after_data_set && needs.has_swaps() {
+            // The data set of a replica can be of a moment before or after the swap.
             return self.restart(store, new_id());
-        };
-        store.append_to_stream(&[&bytes, after].concat(), &found.ends)?;
+        }
+        let mut bytes = encode(store, needs)?;
+        bytes.extend_from_slice(after);
+        store.append_to_stream(&bytes, &found.ends)?;
         self.ends = found.ends;
         self.is_after_data_set = false;
-        self.stream.end += (bytes.len() + after.len()) as u64;
+        self.stream.end += bytes.len() as u64;
         Ok(Sent::Changes)
     }
 
@@ -145,55 +129,50 @@ impl Sender {
         self.ends = store.log_starts()?;
         Ok(Sent::Restarted)
     }
+}
 
-    /// Returns the commands for changes, given the states of all changed keys, or `None` if they
-    /// cannot be sent because a data set may already contain a part of them.
-    fn encode(
-        &self,
-        store: &Store,
-        changes: &[Change],
-        states: &States,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        let mut commands = Commands::default();
-        // A change to complete databases is logged in all shards.
-        for change in changes {
-            match change {
-                Change::Swapped { shard: 0, .. } if self.is_after_data_set => return Ok(None),
-                Change::Swapped {
-                    databases,
-                    shard: 0,
-                } => {
-                    let [one, other] = databases.map(|database| database.to_string());
-                    commands.select(databases[0]);
-                    commands.add(&["SWAPDB", &one, &other]);
-                }
-                Change::Emptied { database, shard: 0 } => {
-                    commands.select(*database);
-                    commands.add(&["FLUSHDB"]);
-                }
-                _ => {}
+/// Returns the commands for all changes.
+fn encode(store: &Store, mut needs: Needs) -> Result<Vec<u8>, Error> {
+    let mut commands = Commands::default();
+    for operation in &needs.operations {
+        match operation {
+            Operation::Swap([one, other]) => {
+                commands.select(*one);
+                let (one, other) = (one.to_string(), other.to_string());
+                commands.add(&["SWAPDB", &one, &other]);
             }
-        }
-        if changes.contains(&Change::Libraries) {
-            let (libraries, _) = store.access().libraries()?;
-            let texts = libraries.iter().map(|library| &library.text[..]);
-            commands.select(0);
-            match libraries.is_empty() {
-                true => commands.add(&["FUNCTION", "FLUSH", "SYNC"]),
-                false => {
-                    let payload = dump_libraries(texts);
-                    commands.add(&[&b"FUNCTION"[..], b"RESTORE", &payload, b"FLUSH"]);
-                }
+            Operation::Empty(database) => {
+                commands.select(*database);
+                commands.add(&["FLUSHDB"]);
             }
+            Operation::Libraries => {}
         }
-        for ((database, key), update) in states {
-            match update {
-                Update::Complete(state) => commands.set(*database, key, state.as_ref()),
-                Update::Delta(delta) => commands.update(*database, key, delta),
-            }
-        }
-        Ok(Some(commands.into_transaction()))
     }
+    if needs.operations.contains(&Operation::Libraries) {
+        let (libraries, _) = store.access().libraries()?;
+        let texts = libraries.iter().map(|library| &library.text[..]);
+        commands.select(0);
+        match libraries.is_empty() {
+            true => commands.add(&["FUNCTION", "FLUSH", "SYNC"]),
+            false => {
+                let payload = dump_libraries(texts);
+                commands.add(&[&b"FUNCTION"[..], b"RESTORE", &payload, b"FLUSH"]);
+            }
+        }
+    }
+    // Each database is selected once.
+    needs.keys.sort_by_key(|key| key.database);
+    for key in &needs.keys {
+        match &key.update {
+            Some(Update::Complete(state)) => {
+                commands.set(key.database, &key.name, state.as_ref());
+            }
+            Some(Update::Delta(delta)) => commands.update(key.database, &key.name, delta),
+            // Only keys that change later are not read, and these are then read late.
+            None => {}
+        }
+    }
+    Ok(commands.into_transaction())
 }
 
 fn gone(error: io::Error) -> Error {
@@ -210,10 +189,4 @@ fn begin(store: &Store, id: [u8; REPLICATION_ID]) -> Result<Stream, Error> {
     };
     store.begin_stream(&stream)?;
     Ok(stream)
-}
-
-/// Returns whether databases were swapped.
-fn needs_swap(before: &[Change], changes: &[Change]) -> bool {
-    let is_swap = |change: &Change| matches!(change, Change::Swapped { .. });
-    before.iter().chain(changes).any(is_swap)
 }

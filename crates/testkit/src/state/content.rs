@@ -115,7 +115,7 @@ impl State {
 
 /// The stream of changes for replicas, the bytes in the backlog, and the changes that were logged but
 /// not sent yet.
-pub type Outgoing = (Stream, Vec<u8>, Vec<Change>);
+type Outgoing = (Stream, Vec<u8>, Vec<String>);
 
 fn outgoing_of(store: &Store) -> Result<Option<Outgoing>, Error> {
     let Some(stream) = store.stream()? else {
@@ -123,10 +123,13 @@ fn outgoing_of(store: &Store) -> Result<Option<Outgoing>, Error> {
     };
     let mut sent = Vec::new();
     store.read_stream(stream.start, u64::MAX, &mut sent)?;
-    let mut changes = store.changes_after(&store.log_starts()?)?.changes;
-    // The check of a store changes these keys.
-    changes.retain(|change| !matches!(change, Change::Key(PROBE, ..)));
-    Ok(Some((stream, sent, changes)))
+    let logged = store.changes_after(&store.log_starts()?)?;
+    // The check of a store changes the keys of one database.
+    let changes = logged
+        .iter()
+        .filter(|change| !matches!(change, Change::Key(PROBE, ..)));
+    let texts = changes.map(|change| format!("{change:?}")).collect();
+    Ok(Some((stream, sent, texts)))
 }
 
 /// Returns the contents of all keys of a store.

@@ -635,7 +635,7 @@ impl Stream {
     }
 }
 
-fn entry_part(id: StreamId) -> ChangedPart<&'static [u8]> {
+fn entry_part(id: StreamId) -> ChangedPart<'static> {
     let StreamId { ms, seq } = id;
     ChangedPart::Entry { ms, seq }
 }
