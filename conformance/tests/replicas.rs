@@ -2,6 +2,9 @@
 //! have the same data, also when connections are cut, the backlog is lost, the server is killed, and
 //! other processes change the store without a server.
 
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use undercroft_conformance::audit::audit;
@@ -10,7 +13,9 @@ use undercroft_conformance::command::Command;
 use undercroft_conformance::compare::Rules;
 use undercroft_conformance::generate::{FAMILIES, Family, Generator};
 use undercroft_conformance::resp::Reply;
-use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
+use undercroft_conformance::servers::{
+    Kind, Server, Settings, start_undercroft, undercroft_binary,
+};
 
 /// The longest wait for an event, which only a hang exceeds.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -83,8 +88,12 @@ impl Pair {
     }
 
     fn follow(&self) {
-        let Address::Tcp(address) = self.ours.address() else {
-            panic!("{} is no port", self.ours.address());
+        self.follow_at(self.ours.address());
+    }
+
+    fn follow_at(&self, source: &Address) {
+        let Address::Tcp(address) = source else {
+            panic!("{source} is no port");
         };
         let (host, port) = address.rsplit_once(':').expect("a port");
         let mut client = Client::connect(self.replica.address()).expect("it accepts");
@@ -94,7 +103,13 @@ impl Pair {
 
     /// Waits until the replica has applied everything, and compares the data.
     fn compare(&mut self) {
-        let mut ours = Client::connect(self.ours.address()).expect("it accepts");
+        self.compare_at(&self.ours.address().clone());
+    }
+
+    /// Waits until the replica of a server of the store has applied everything, and compares the
+    /// data.
+    fn compare_at(&mut self, source: &Address) {
+        let mut ours = connect(source);
         let start = Instant::now();
         loop {
             let reply = ours.call(["WAIT", "1", "1000"]).expect("a reply");
@@ -170,4 +185,194 @@ fn cut_connection_of_a_replica_continues_with_the_next_change() {
         pair.change(500);
         pair.compare();
     }
+}
+
+/// Connects to a server that may still be starting.
+fn connect(address: &Address) -> Client {
+    let start = Instant::now();
+    loop {
+        match Client::connect(address) {
+            Ok(client) => return client,
+            Err(error) => assert!(start.elapsed() < PATIENCE, "{address}: {error}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// A further server of a store, which is killed at the end.
+struct Further(Child);
+
+impl Further {
+    fn start(store: &Path, port: u16) -> Further {
+        let program = undercroft_binary().expect("the program");
+        let mut process = Process::new(program);
+        process.arg("serve").arg("--store").arg(store);
+        process.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
+        let quiet = process.stdout(Stdio::null());
+        Further(quiet.spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Further {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn spare_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+#[test]
+fn killed_server_continues_the_stream_of_another_process_changes() {
+    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
+        return;
+    };
+    let store = pair.ours.store();
+    let port = spare_port();
+    let source = Address::Tcp(format!("127.0.0.1:{port}"));
+    let mut random = fastrand::Rng::with_seed(seed());
+    let mut sender = Further::start(&store, port);
+    drop(connect(&source));
+    pair.follow_at(&source);
+    pair.compare_at(&source);
+    for _ in 0..12 {
+        // Changes are made while the server sends, is dead, and starts.
+        pair.change(random.usize(1..500));
+        drop(sender);
+        pair.change(random.usize(1..500));
+        sender = Further::start(&store, port);
+        pair.change(random.usize(1..500));
+        if random.bool() {
+            pair.compare_at(&source);
+        }
+    }
+    pair.compare_at(&source);
+    let mut replica = Client::connect(pair.replica.address()).expect("it accepts");
+    let info = text(&replica.call(["INFO", "replication"]).expect("a reply"));
+    assert!(info.contains("master_link_status:up"), "{info}");
+}
+
+#[test]
+fn redis_cli_receives_data_sets_and_changes() {
+    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
+        return;
+    };
+    let Address::Tcp(address) = pair.ours.address().clone() else {
+        panic!("no port");
+    };
+    let (_, port) = address.rsplit_once(':').expect("a port");
+    let load = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+    let loaded = pair.writer.call(["FUNCTION", "LOAD", "REPLACE", load]);
+    assert!(matches!(loaded, Ok(Reply::Bulk(_))), "{loaded:?}");
+    let directory = pair.replica.directory().to_owned();
+    for option in ["--rdb", "--functions-rdb"] {
+        let file = directory.join("received.rdb");
+        let mut cli = Process::new("redis-cli");
+        let cli = cli.args(["-p", port, option]).arg(&file);
+        let output = cli.output().expect("redis-cli runs");
+        assert!(output.status.success(), "{output:?}");
+        let check = Process::new("redis-check-rdb").arg(&file).output();
+        let check = check.expect("redis-check-rdb runs");
+        let printed = String::from_utf8_lossy(&check.stdout).into_owned();
+        assert!(printed.contains("RDB looks OK"), "{option}: {printed}");
+        let keys = printed
+            .lines()
+            .find_map(|line| line.strip_suffix(" keys read"));
+        let none = keys.is_some_and(|line| line.ends_with(" 0"));
+        assert_eq!(none, option == "--functions-rdb", "{printed}");
+    }
+    let mut cli = Process::new("redis-cli");
+    let cli = cli.args(["-p", port, "--replica"]);
+    let mut cli = cli
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-cli runs");
+    let mut lines =
+        std::io::BufRead::lines(std::io::BufReader::new(cli.stdout.take().expect("a pipe")));
+    let start = Instant::now();
+    loop {
+        let reply = pair.writer.call(["ROLE"]).expect("a reply");
+        if format!("{reply:?}").matches("Array").count() > 1 {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{}", pair.describe());
+    }
+    pair.writer.call(["SET", "told", "now"]).expect("a reply");
+    let told = lines.any(|line| line.expect("text").contains("\"SET\",\"told\",\"now\""));
+    assert!(told);
+    let _ = cli.kill();
+    let _ = cli.wait();
+}
+
+#[test]
+fn migrate_moves_keys_to_a_redis_and_back() {
+    let target = Server::start(Kind::Redis, settings()).expect("the target starts");
+    let Address::Tcp(address) = target.address().clone() else {
+        panic!("no port");
+    };
+    let (host, port) = address.rsplit_once(':').expect("a port");
+    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
+        return;
+    };
+    // The operator has allowed no host.
+    let refused = pair.writer.call(["MIGRATE", host, port, "no", "0", "0"]);
+    assert_eq!(refused.expect("a reply"), Reply::Simple(b"NOKEY".to_vec()));
+    pair.writer
+        .call(["SET", "moved", "value"])
+        .expect("a reply");
+    let refused = pair.writer.call(["MIGRATE", host, port, "moved", "0", "0"]);
+    assert!(matches!(refused, Ok(Reply::Error(_))), "{refused:?}");
+    let allowed = Settings {
+        files: vec![(
+            "undercroft.conf".into(),
+            format!("migrate-hosts {host}\n").into_bytes(),
+        )],
+        ..settings()
+    };
+    let ours = start_undercroft(allowed).expect("undercroft starts");
+    let ours = ours.expect("it is built");
+    let mut client = Client::connect(ours.address()).expect("it accepts");
+    for command in [
+        &["SET", "a", "1", "PX", "100000"][..],
+        &["HSET", "b", "f", "v", "g", "w"],
+        &["ZADD", "c", "1.5", "m"],
+        &["XADD", "d", "1-1", "f", "v"],
+    ] {
+        client.call(command.iter().copied()).expect("a reply");
+    }
+    let ok = Reply::Simple(b"OK".to_vec());
+    let moved = [
+        "MIGRATE", host, port, "", "3", "5000", "KEYS", "a", "b", "c", "d", "none",
+    ];
+    assert_eq!(client.call(moved).expect("a reply"), ok);
+    assert_eq!(client.call(["DBSIZE"]).expect("a reply"), Reply::Integer(0));
+    let mut there = Client::connect(target.address()).expect("it accepts");
+    there.call(["SELECT", "3"]).expect("a reply");
+    assert_eq!(there.call(["DBSIZE"]).expect("a reply"), Reply::Integer(4));
+    let left = there.call(["PTTL", "a"]).expect("a reply");
+    assert!(matches!(left, Reply::Integer(1..=100_000)), "{left:?}");
+    // A key that exists there is an error without REPLACE, and stays here.
+    client.call(["SET", "a", "2"]).expect("a reply");
+    let busy = client.call(["MIGRATE", host, port, "a", "3", "5000"]);
+    let text = "ERR Target instance replied with error: BUSYKEY Target key name already exists.";
+    assert_eq!(
+        busy.expect("a reply"),
+        Reply::Error(text.as_bytes().to_vec())
+    );
+    let copied = ["MIGRATE", host, port, "a", "3", "5000", "COPY", "REPLACE"];
+    assert_eq!(client.call(copied).expect("a reply"), ok);
+    assert_eq!(client.call(["DBSIZE"]).expect("a reply"), Reply::Integer(1));
+    // And back.
+    let Address::Tcp(address) = ours.address().clone() else {
+        panic!("no port");
+    };
+    let (host, port) = address.rsplit_once(':').expect("a port");
+    let back = ["MIGRATE", host, port, "b", "0", "5000"];
+    assert_eq!(there.call(back).expect("a reply"), ok);
+    let got = client.call(["HGET", "b", "f"]).expect("a reply");
+    assert_eq!(got, Reply::Bulk(b"v".to_vec()));
 }

@@ -295,6 +295,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("checkpoint-rate", Memory(256 * MIB, 0, LONG)),
     // Fixed, because a client must not choose where the server writes files.
     Parameter::fixed("dir", Text("")).protected(),
+    Parameter::fixed("migrate-hosts", Text("")).protected(),
     Parameter::fixed("dbfilename", Checked("dump.rdb", file_name)).protected(),
     Parameter::new("save", Checked("", save)).not_done(
         "a schedule of snapshots is not supported: 'appendonly yes' keeps every change, and BGSAVE \

@@ -308,6 +308,23 @@ pub trait Control: Send + Sync {
         )
     }
 
+    /// Sends commands to another server. For each, returns the error with which the server replied,
+    /// or `None` for another reply. The timeout applies to each step: connecting, sending, and
+    /// receiving.
+    ///
+    /// # Errors
+    /// Returns the complete error reply, including its code, if the process cannot connect or the
+    /// replies do not arrive.
+    fn exchange(
+        &self,
+        server: (&str, u16),
+        timeout: Duration,
+        commands: &[Vec<Vec<u8>>],
+    ) -> Result<Vec<Option<String>>, String> {
+        let _ = (server, timeout, commands);
+        Err("ERR MIGRATE needs a server: the store is embedded in this process".to_owned())
+    }
+
     /// Returns the replicas of the server, or `None` if the process cannot have any.
     fn replicas(&self) -> Option<&dyn Replicas> {
         None

@@ -7,7 +7,7 @@ use crate::handlers::{collections, connections, feeds, keys, scripting, server, 
 use crate::reply::Reply;
 use crate::table::{self, all, number_of};
 
-const FAMILIES: [&[HandlerEntry]; 42] = [
+const FAMILIES: [&[HandlerEntry]; 43] = [
     strings::values::HANDLERS,
     strings::substrings::HANDLERS,
     strings::bits::HANDLERS,
@@ -47,6 +47,7 @@ const FAMILIES: [&[HandlerEntry]; 42] = [
     server::memory::HANDLERS,
     server::persistence::HANDLERS,
     server::replication::HANDLERS,
+    server::migrate::HANDLERS,
     server::replicas::HANDLERS,
     server::unsupported::HANDLERS,
     server::lolwut::HANDLERS,

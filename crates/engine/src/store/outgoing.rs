@@ -151,6 +151,16 @@ impl Store {
         Ok(std::fs::metadata(self.path())?.ino())
     }
 
+    /// Returns the offset after the last byte of the last stream that the store had, or 0.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn last_offset(&self) -> Result<u64, Error> {
+        self.read(ShardSet::one(0), |reader| {
+            Ok::<_, Error>(reader.view().root(0, BACKLOG_SENT))
+        })
+    }
+
     /// Starts to log changes for a stream with an empty backlog, which ends at `stream.end`. Replaces
     /// an earlier stream.
     ///
@@ -351,7 +361,7 @@ impl Writer<'_, '_> {
             log_of(shard).remove(self.transaction)?;
             self.transaction.set_root(shard, CHANGES_LOST, 0)?;
         }
-        BACKLOG_QUEUE.remove(self.transaction)?;
-        Ok(self.transaction.set_root(0, BACKLOG_SENT, 0)?)
+        // The end of the stream stays, so that the next stream can begin after it.
+        BACKLOG_QUEUE.remove(self.transaction)
     }
 }

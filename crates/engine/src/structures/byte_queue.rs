@@ -141,6 +141,8 @@ impl ByteQueue {
             transaction.store(self.shard, at - misfit, u64::from_le_bytes(word))?;
             transaction.fill_slack(self.shard, at - misfit + 8, rest)?;
         }
+        // The next append writes there, probably soon.
+        transaction.view().prefetch(at + length + 64);
         self.set(transaction, END, end + length)
     }
 

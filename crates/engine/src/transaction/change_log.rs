@@ -13,7 +13,6 @@
 //! A log that no process reads must not fill the store. Once it has [`LOG_MAX`] bytes, it is removed, and
 //! the replicas need a complete data set.
 
-use smallvec::SmallVec;
 use undercroft_memory::{Transaction, View};
 
 use crate::error::Error;
@@ -27,6 +26,8 @@ const BLOCK: u64 = 8192;
 const LOG_MAX: u64 = 256 << 20;
 /// The number of bytes before the key in a record.
 const HEADER: usize = 16;
+/// The maximum length of a record that is composed without an allocation.
+const SHORT: usize = 128;
 
 /// The kinds of records that are not effects on a key.
 const EMPTIED: u8 = 16;
@@ -125,14 +126,22 @@ pub(crate) fn log_change(
     if matches!(kind, SWAPPED | BYTES | ITEMS..=ENTRY) {
         detail = &words;
     }
-    let mut record: SmallVec<[u8; 128]> = SmallVec::new();
     let first = u64::from(kind) | (database as u64) << 8 | (key.len() as u64) << 16;
-    record.extend_from_slice(&first.to_le_bytes());
-    record.extend_from_slice(&(detail.len() as u64).to_le_bytes());
-    record.extend_from_slice(key);
-    record.extend_from_slice(detail);
-    record.resize(record.len().next_multiple_of(8), 0);
-    log.append(transaction, &record)
+    let length = (HEADER + key.len() + detail.len()).next_multiple_of(8);
+    let (mut short, mut long) = ([0; SHORT], Vec::new());
+    let record = match short.get_mut(..length) {
+        Some(record) => record,
+        None => {
+            long.resize(length, 0);
+            &mut long[..]
+        }
+    };
+    record[..8].copy_from_slice(&first.to_le_bytes());
+    record[8..HEADER].copy_from_slice(&(detail.len() as u64).to_le_bytes());
+    let (name, rest) = record[HEADER..].split_at_mut(key.len());
+    name.copy_from_slice(key);
+    rest[..detail.len()].copy_from_slice(detail);
+    log.append(transaction, record)
 }
 
 /// Removes the log of a shard, so that the replicas need a complete data set.

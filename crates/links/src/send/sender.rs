@@ -179,13 +179,16 @@ fn gone(error: io::Error) -> Error {
     Error::Name(format!("the file of the store cannot be found: {error}").into())
 }
 
+/// Begins a stream whose offsets are greater than those of all earlier streams, so that an offset of
+/// one stream never is one of another.
 fn begin(store: &Store, id: [u8; REPLICATION_ID]) -> Result<Stream, Error> {
+    let end = store.last_offset()? + 1;
     let stream = Stream {
         id,
         earlier: None,
         file: store.inode().map_err(gone)?,
-        start: 0,
-        end: 0,
+        start: end,
+        end,
     };
     store.begin_stream(&stream)?;
     Ok(stream)

@@ -111,9 +111,9 @@ fn run(server: &Shared, store: &Store) {
             command(&mut after, &["REPLCONF", "GETACK", "*"]);
         }
         match send(server, store, &after) {
-            Ok(Some(stream)) => {
+            Ok(Some((stream, is_sent))) => {
                 failure = None;
-                if is_requested {
+                if is_requested && is_sent {
                     let mut state = registered.state();
                     state.sent_requests = requests;
                     state.requested = stream.end - after.len() as u64;
@@ -166,9 +166,9 @@ fn wait(server: &Shared) -> bool {
     has_replicas
 }
 
-/// Appends the changes since the last call to the stream, and the commands in `after`. Returns the
-/// stream if it has changed.
-fn send(server: &Shared, store: &Store, after: &[u8]) -> Result<Option<Stream>, Error> {
+/// Appends the changes since the last call to the stream, and the commands in `after`. If the stream
+/// has changed, returns it, and whether the commands are in it.
+fn send(server: &Shared, store: &Store, after: &[u8]) -> Result<Option<(Stream, bool)>, Error> {
     let registered = &server.replicas;
     let mut sender = lock(&registered.sender);
     let Some(sender) = &mut *sender else {
@@ -176,14 +176,14 @@ fn send(server: &Shared, store: &Store, after: &[u8]) -> Result<Option<Stream>, 
     };
     match sender.send(store, after, &new_id)? {
         Sent::Nothing => Ok(None),
-        Sent::Changes => Ok(Some(*sender.stream())),
+        Sent::Changes => Ok(Some((*sender.stream(), true))),
         Sent::Restarted => {
             log(format_args!(
                 "all replicas need a data set again: changes were lost, or concern a complete \
                  database"
             ));
             registered.drop_all();
-            Ok(Some(*sender.stream()))
+            Ok(Some((*sender.stream(), false)))
         }
     }
 }

@@ -175,11 +175,15 @@ fn continued(
     let Some(ReplicaRequest::From { id, offset }) = &options.request else {
         return None;
     };
+    let sender = lock(&server.replicas.sender);
     // If the backlog is shortened in between, the replica connects again and receives a data set.
+    let stream = *sender.as_ref()?.stream();
     let mut state = server.replicas.state();
-    let stream = state
-        .stream
-        .filter(|stream| stream.continues(id, *offset))?;
+    let start = state.stream.map_or(stream.start, |stream| stream.start);
+    let stream = Stream { start, ..stream };
+    if !stream.continues(id, *offset) {
+        return None;
+    }
     replica.set_sent(*offset);
     replica.acknowledge(*offset, server.process.now_microseconds() / 1000);
     state.replicas.push(replica.clone());

@@ -15,6 +15,7 @@ use undercroft_engine::waiting::{WaitOutcome, Wanted};
 use undercroft_engine::{Access, Error, Store};
 
 use crate::log::log;
+use crate::shared::exchange;
 use crate::shared::limits::make_room_for;
 use crate::shared::source;
 use crate::shared::state::Shared;
@@ -269,6 +270,15 @@ impl Control for Shared {
     fn snapshot_file(&self) -> Option<Arc<dyn SnapshotFile>> {
         let file = self.files.snapshot.clone();
         file.map(|file| file as Arc<dyn SnapshotFile>)
+    }
+
+    fn exchange(
+        &self,
+        server: (&str, u16),
+        timeout: Duration,
+        commands: &[Vec<Vec<u8>>],
+    ) -> Result<Vec<Option<String>>, String> {
+        exchange::exchange(server, timeout, commands)
     }
 
     fn replicas(&self) -> Option<&dyn Replicas> {

@@ -1,6 +1,7 @@
 //! Holds the state that all threads of a server share. Used by connections and workers.
 //!
 //! - `dump_file`: the file of SAVE and BGSAVE.
+//! - `exchange`: sends requests to other servers.
 //! - `following`: the thread that follows a source.
 //! - `group_commit`: collects the requests of all threads to sync the journal.
 //! - `host`: the server's interface for commands.
@@ -18,6 +19,7 @@
 //! - `totals`: the statistics of INFO.
 
 pub(crate) mod dump_file;
+mod exchange;
 pub(crate) mod following;
 pub(crate) mod group_commit;
 mod host;

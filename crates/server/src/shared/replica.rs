@@ -72,8 +72,10 @@ impl Replica {
         self.stage.store(stage as u8, Ordering::Release);
     }
 
+    /// Returns whether the replica has the data set of the current stream, and is not about to be
+    /// closed.
     pub(crate) fn is_online(&self) -> bool {
-        self.stage.load(Ordering::Acquire) == Stage::Online as u8
+        self.stage.load(Ordering::Acquire) == Stage::Online as u8 && !self.is_dropped()
     }
 
     /// Records the number of bytes of the stream that were sent.

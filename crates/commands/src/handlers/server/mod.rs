@@ -10,6 +10,7 @@
 //!   commands.
 //! - `lolwut`: implements LOLWUT, which draws a picture and reports the version.
 //! - `memory`: implements MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS.
+//! - `migrate`: implements MIGRATE, which moves keys to another server.
 //! - `persistence`: implements the commands that make changes durable: SAVE, BGSAVE,
 //!   BGREWRITEAOF, LASTSAVE and WAITAOF.
 //! - `replicas`: implements the commands that replicas send, and WAIT.
@@ -23,6 +24,7 @@ pub(crate) mod info;
 pub(crate) mod latency;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
+pub(crate) mod migrate;
 pub(crate) mod persistence;
 pub(crate) mod replicas;
 pub(crate) mod replication;
