@@ -8,7 +8,7 @@ use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::transaction::effect::ChangedPart;
 use crate::types::sorted::score_text;
-use crate::types::stream::{IdRange, StreamEntries, StreamId};
+use crate::types::stream::{IdRange, PendingEntry, StreamEntries, StreamId};
 use crate::types::string::text::Text;
 use crate::types::value_type::ValueType;
 
@@ -56,6 +56,15 @@ pub struct StreamDelta {
     pub entries_added: u64,
     /// The highest ID that was deleted.
     pub max_deleted: StreamId,
+    /// Whether entries may have been added or removed.
+    pub has_entries: bool,
+    /// The groups whose positions may have changed: each with the ID of the entry that was delivered
+    /// last, and the number of entries that were delivered, if it is known.
+    pub groups: Vec<(Vec<u8>, StreamId, Option<i64>)>,
+    /// The consumers that were used, each with the name of its group first.
+    pub consumers: Vec<[Vec<u8>; 2]>,
+    /// The entries that may have become pending in a group, or may no longer be pending.
+    pub pending: Vec<(Vec<u8>, StreamId, Option<PendingEntry>)>,
 }
 
 impl Reader<'_, '_> {
@@ -83,6 +92,7 @@ impl Reader<'_, '_> {
         let mut members = BTreeSet::new();
         let (mut items, mut entries) = (Vec::new(), BTreeSet::new());
         let mut is_trimmed = false;
+        let mut groups = Vec::new();
         for &part in parts {
             match part {
                 ChangedPart::Expiry => delta.expiry = Some(entry.expiry(self.view())?),
@@ -100,12 +110,16 @@ impl Reader<'_, '_> {
                     entries.insert(StreamId { ms, seq });
                 }
                 ChangedPart::Trimmed => is_trimmed = true,
+                ChangedPart::Group(_)
+                | ChangedPart::Consumer { .. }
+                | ChangedPart::Pending { .. } => groups.push(part),
             }
         }
         let is_sound = self.add_bytes(database, &key, &mut delta)?
             && self.add_members(database, &key, (value_type, &members), &mut delta)?
             && self.add_items(database, &key, (value_type, &items), &mut delta)?
-            && self.add_entries(database, &key, (&entries, is_trimmed), &mut delta)?;
+            && self.add_entries(database, &key, (&entries, is_trimmed), &mut delta)?
+            && self.add_groups(database, &key, &groups, &mut delta)?;
         Ok(is_sound.then_some(delta))
     }
 
@@ -251,6 +265,7 @@ impl Reader<'_, '_> {
             last: stream.last_id(),
             entries_added: stream.entries_added(),
             max_deleted: stream.max_deleted_id(),
+            has_entries: true,
             ..StreamDelta::default()
         };
         for &id in entries {
@@ -274,6 +289,72 @@ impl Reader<'_, '_> {
             changes.trimmed = Some(stream.edge(self.view(), false)?);
         }
         delta.stream = Some(changes);
+        Ok(true)
+    }
+
+    /// Looks up the changed parts of a stream's groups. Returns whether commands can make the same
+    /// changes.
+    fn add_groups(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        parts: &[ChangedPart<'_>],
+        delta: &mut Delta,
+    ) -> Result<bool, Error> {
+        if parts.is_empty() {
+            return Ok(true);
+        }
+        if delta.value_type != Some(ValueType::Stream) {
+            return Ok(false);
+        }
+        let Some(stream) = self.stream(database, key)? else {
+            return Ok(false);
+        };
+        let changes = delta.stream.get_or_insert_default();
+        let (mut groups, mut consumers) = (BTreeSet::new(), BTreeSet::new());
+        let mut pending = BTreeSet::new();
+        for &part in parts {
+            match part {
+                ChangedPart::Group(name) => drop(groups.insert(name)),
+                ChangedPart::Consumer { group, name } => drop(consumers.insert((group, name))),
+                ChangedPart::Pending { group, ms, seq } => {
+                    pending.insert((group, StreamId { ms, seq }));
+                }
+                _ => {}
+            }
+        }
+        let states = stream.groups_info(self.view())?;
+        for name in groups {
+            let Some(state) = states.iter().find(|state| state.name == name) else {
+                return Ok(false);
+            };
+            changes.groups.push((name.to_vec(), state.last, state.read));
+        }
+        for (group, name) in consumers {
+            let known = stream
+                .consumers_info(self.view(), group)?
+                .unwrap_or_default();
+            if known.iter().any(|consumer| consumer.name == name) {
+                changes.consumers.push([group.to_vec(), name.to_vec()]);
+            }
+        }
+        for (group, id) in pending {
+            let range = IdRange {
+                from: id,
+                to: id,
+                count: 1,
+                ..IdRange::ALL
+            };
+            let found = stream.pending_range(self.view(), (group, None), range, u64::MAX)?;
+            let entry = found.and_then(|found| found.into_iter().next());
+            let mut entries = StreamEntries::new();
+            stream.range(self.view(), range, &mut entries)?;
+            if entry.is_some() && entries.is_empty() {
+                // XCLAIM does not make an entry pending that was deleted.
+                return Ok(false);
+            }
+            changes.pending.push((group.to_vec(), id, entry));
+        }
         Ok(true)
     }
 }

@@ -41,6 +41,9 @@ const BYTES: u8 = 34;
 const ITEMS: u8 = 36;
 const ENTRY: u8 = 40;
 const TRIMMED: u8 = 41;
+const GROUP: u8 = 42;
+const CONSUMER: u8 = 43;
+const PENDING: u8 = 44;
 
 /// Returns the change log of a shard.
 #[inline(always)]
@@ -81,7 +84,7 @@ pub(crate) fn log_change(
         return lose_changes(transaction, shard);
     }
     let mut words = [0; 16];
-    let mut detail = &[][..];
+    let (mut detail, mut rest) = (&[][..], &[][..]);
     let mut two = |one: u64, other: u64| {
         words[..8].copy_from_slice(&one.to_le_bytes());
         words[8..].copy_from_slice(&other.to_le_bytes());
@@ -119,15 +122,31 @@ pub(crate) fn log_change(
                     ENTRY
                 }
                 ChangedPart::Trimmed => TRIMMED,
+                ChangedPart::Group(name) => {
+                    detail = name;
+                    GROUP
+                }
+                ChangedPart::Consumer { group, name } => {
+                    two(group.len() as u64, 0);
+                    (detail, rest) = (group, name);
+                    CONSUMER
+                }
+                ChangedPart::Pending { group, ms, seq } => {
+                    two(ms, seq);
+                    detail = group;
+                    PENDING
+                }
             };
             (kind, database, key)
         }
     };
-    if matches!(kind, SWAPPED | BYTES | ITEMS..=ENTRY) {
-        detail = &words;
-    }
+    let words: &[u8] = match kind {
+        SWAPPED | BYTES | ITEMS..=ENTRY | CONSUMER | PENDING => &words,
+        _ => &[],
+    };
+    let detail_length = words.len() + detail.len() + rest.len();
     let first = u64::from(kind) | (database as u64) << 8 | (key.len() as u64) << 16;
-    let length = (HEADER + key.len() + detail.len()).next_multiple_of(8);
+    let length = (HEADER + key.len() + detail_length).next_multiple_of(8);
     let (mut short, mut long) = ([0; SHORT], Vec::new());
     let record = match short.get_mut(..length) {
         Some(record) => record,
@@ -137,10 +156,12 @@ pub(crate) fn log_change(
         }
     };
     record[..8].copy_from_slice(&first.to_le_bytes());
-    record[8..HEADER].copy_from_slice(&(detail.len() as u64).to_le_bytes());
-    let (name, rest) = record[HEADER..].split_at_mut(key.len());
-    name.copy_from_slice(key);
-    rest[..detail.len()].copy_from_slice(detail);
+    record[8..HEADER].copy_from_slice(&(detail_length as u64).to_le_bytes());
+    let mut at = HEADER;
+    for bytes in [key, words, detail, rest] {
+        record[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    }
     log.append(transaction, record)
 }
 
@@ -204,6 +225,18 @@ fn parse_change(shard: usize, bytes: &[u8]) -> Option<(Change<'_>, usize)> {
                         seq: word(detail, 1)?,
                     },
                     TRIMMED => ChangedPart::Trimmed,
+                    GROUP => ChangedPart::Group(detail),
+                    CONSUMER => {
+                        let names = detail.get(16..)?;
+                        let length = usize::try_from(word(detail, 0)?).ok()?;
+                        let (group, name) = names.split_at_checked(length)?;
+                        ChangedPart::Consumer { group, name }
+                    }
+                    PENDING => ChangedPart::Pending {
+                        group: detail.get(16..)?,
+                        ms: word(detail, 0)?,
+                        seq: word(detail, 1)?,
+                    },
                     _ => return None,
                 };
                 Change::Part(database, key, part)

@@ -69,6 +69,22 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Reports a change to replicas only, like [`told_only`](Self::told_only), and only of
+    /// [parts](Self::changed_parts) of the key.
+    pub(crate) fn told_parts<'p>(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        parts: impl IntoIterator<Item = ChangedPart<'p>>,
+    ) {
+        let root = root(database, key);
+        if self.reports(root.shard) {
+            for part in parts {
+                self.report(root, Logged::Part(database, key.bytes, &part));
+            }
+        }
+    }
+
     /// Like [`changed`](Self::changed), for an entry whose value was changed in place. `hash` is
     /// the hash of the entry's key.
     pub(crate) fn changed_in_place(

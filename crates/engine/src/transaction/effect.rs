@@ -71,6 +71,24 @@ pub enum ChangedPart<'n> {
     },
     /// The oldest entries of a stream were removed.
     Trimmed,
+    /// The position of a consumer group of a stream.
+    Group(&'n [u8]),
+    /// A consumer of a group was used, and perhaps created.
+    Consumer {
+        /// The name of the group.
+        group: &'n [u8],
+        /// The name of the consumer.
+        name: &'n [u8],
+    },
+    /// An entry that is pending in a group, or no longer.
+    Pending {
+        /// The name of the group.
+        group: &'n [u8],
+        /// The milliseconds of the entry's ID.
+        ms: u64,
+        /// The sequence number of the entry's ID.
+        seq: u64,
+    },
 }
 
 /// A change to one or more keys, as [`Changes::iter`](crate::Changes::iter) returns it.

@@ -162,14 +162,59 @@ impl Commands {
         }
     }
 
+    fn update_groups(&mut self, key: &[u8], stream: &StreamDelta) {
+        for [group, name] in &stream.consumers {
+            self.add(&[&b"XGROUP"[..], b"CREATECONSUMER", key, group, name]);
+        }
+        for (group, last, read) in &stream.groups {
+            let (last, read) = (id_text(*last), read.unwrap_or(-1).to_string());
+            let id = last.as_bytes();
+            self.add(&[
+                &b"XGROUP"[..],
+                b"SETID",
+                key,
+                group,
+                id,
+                b"ENTRIESREAD",
+                read.as_bytes(),
+            ]);
+        }
+        for (group, id, entry) in &stream.pending {
+            let id = id_text(*id);
+            let id = id.as_bytes();
+            match entry {
+                None => self.add(&[b"XACK", key, group, id]),
+                Some(entry) => {
+                    let time = entry.time.to_string();
+                    let count = entry.deliveries.to_string();
+                    self.add(&[
+                        b"XCLAIM",
+                        key,
+                        group,
+                        &entry.consumer,
+                        b"0",
+                        id,
+                        b"TIME",
+                        time.as_bytes(),
+                        b"RETRYCOUNT",
+                        count.as_bytes(),
+                        b"FORCE",
+                        b"JUSTID",
+                    ]);
+                }
+            }
+        }
+    }
+
     fn update_stream(&mut self, key: &[u8], stream: &StreamDelta) {
-        let text = |id: StreamId| format!("{}-{}", id.ms, id.seq);
+        let text = id_text;
         for (id, fields) in &stream.added {
             let id = text(*id);
             let mut arguments = vec![b"XADD", key, id.as_bytes()];
             arguments.extend(fields.iter());
             self.add(&arguments);
         }
+        self.update_groups(key, stream);
         for id in &stream.deleted {
             self.add(&[b"XDEL", key, text(*id).as_bytes()]);
         }
@@ -177,6 +222,9 @@ impl Commands {
             None => {}
             Some(None) => self.add(&[b"XTRIM", key, b"MAXLEN", b"0"]),
             Some(Some(first)) => self.add(&[b"XTRIM", key, b"MINID", text(first).as_bytes()]),
+        }
+        if !stream.has_entries {
+            return;
         }
         let added = stream.entries_added.to_string();
         self.add(&[
@@ -189,6 +237,10 @@ impl Commands {
             text(stream.max_deleted).as_bytes(),
         ]);
     }
+}
+
+fn id_text(id: StreamId) -> String {
+    format!("{}-{}", id.ms, id.seq)
 }
 
 /// Returns the command that adds items to a collection of a type, if one command can add all.

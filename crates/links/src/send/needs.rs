@@ -28,36 +28,50 @@ pub(super) enum Operation {
 #[derive(Clone, Debug)]
 enum Part {
     Member(Box<[u8]>),
+    Group(Box<[u8]>),
+    /// The names of a group and of a consumer.
+    Consumer(Box<[u8]>, Box<[u8]>),
+    /// The name of a group, and the ID of an entry.
+    Pending(Box<[u8]>, [u64; 2]),
     Other(ChangedPart<'static>),
 }
 
 impl Part {
     fn of(part: ChangedPart<'_>) -> Part {
+        use ChangedPart::{Bytes, Consumer, Entry, Expiry, Group, Items, Member, Pending, Trimmed};
         match part {
-            ChangedPart::Member(name) => Part::Member(name.into()),
-            ChangedPart::Expiry => Part::Other(ChangedPart::Expiry),
-            ChangedPart::Trimmed => Part::Other(ChangedPart::Trimmed),
-            ChangedPart::Bytes { position, length } => {
-                Part::Other(ChangedPart::Bytes { position, length })
-            }
-            ChangedPart::Items {
+            Member(name) => Part::Member(name.into()),
+            Group(name) => Part::Group(name.into()),
+            Consumer { group, name } => Part::Consumer(group.into(), name.into()),
+            Pending { group, ms, seq } => Part::Pending(group.into(), [ms, seq]),
+            Expiry => Part::Other(Expiry),
+            Trimmed => Part::Other(Trimmed),
+            Bytes { position, length } => Part::Other(Bytes { position, length }),
+            Entry { ms, seq } => Part::Other(Entry { ms, seq }),
+            Items {
                 left,
                 added,
                 count,
                 length,
-            } => Part::Other(ChangedPart::Items {
+            } => Part::Other(Items {
                 left,
                 added,
                 count,
                 length,
             }),
-            ChangedPart::Entry { ms, seq } => Part::Other(ChangedPart::Entry { ms, seq }),
         }
     }
 
     fn get(&self) -> ChangedPart<'_> {
         match self {
             Part::Member(name) => ChangedPart::Member(name),
+            Part::Group(name) => ChangedPart::Group(name),
+            Part::Consumer(group, name) => ChangedPart::Consumer { group, name },
+            Part::Pending(group, [ms, seq]) => ChangedPart::Pending {
+                group,
+                ms: *ms,
+                seq: *seq,
+            },
             Part::Other(part) => *part,
         }
     }

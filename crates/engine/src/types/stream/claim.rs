@@ -3,8 +3,10 @@
 use super::found::StreamEntries;
 use super::group::Pending;
 use super::id::StreamId;
+use super::write::pending_part;
 use crate::error::Error;
 use crate::structures::key::Key;
+use crate::transaction::effect::ChangedPart;
 use crate::transaction::writer::Writer;
 
 /// The options of XCLAIM and XAUTOCLAIM.
@@ -109,7 +111,15 @@ impl Writer<'_, '_> {
             group.assign(self.transaction, &new)?;
             claimed.entries.take(&entry, claim.only_ids);
         }
-        self.told_only(database, key);
+        let used = [
+            ChangedPart::Group(claim.group),
+            ChangedPart::Consumer {
+                group: claim.group,
+                name: claim.consumer,
+            },
+        ];
+        let pending = ids.iter().map(|id| pending_part(claim.group, *id));
+        self.told_parts(database, key, used.into_iter().chain(pending));
         Ok(Some(claimed))
     }
 
@@ -172,7 +182,12 @@ impl Writer<'_, '_> {
             claimed.entries.take(&entry, claim.only_ids);
             left -= 1;
         }
-        self.told_only(database, key);
+        let used = [ChangedPart::Consumer {
+            group: claim.group,
+            name: claim.consumer,
+        }];
+        let pending = rows.iter().map(|row| pending_part(claim.group, row.id));
+        self.told_parts(database, key, used.into_iter().chain(pending));
         Ok(Some(claimed))
     }
 }

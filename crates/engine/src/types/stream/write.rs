@@ -328,16 +328,17 @@ impl Writer<'_, '_> {
         &mut self,
         database: usize,
         key: &Key<'_>,
-        (group, name): (&[u8], &[u8]),
+        (group_name, name): (&[u8], &[u8]),
     ) -> Result<Option<bool>, Error> {
-        let Some(group) = self.stream_group(database, key, group)? else {
+        let Some(group) = self.stream_group(database, key, group_name)? else {
             return Ok(None);
         };
         if group.consumer(self.view(), name)?.is_some() {
             return Ok(Some(false));
         }
         self.consumer(database, key, &group, name)?;
-        self.told_only(database, key);
+        let group = group_name;
+        self.told_parts(database, key, [ChangedPart::Consumer { group, name }]);
         Ok(Some(true))
     }
 
@@ -371,6 +372,7 @@ impl Writer<'_, '_> {
         ids: &[StreamId],
     ) -> Result<Option<u64>, Error> {
         let _removing = removing();
+        let name = group;
         let Some(group) = self.stream_group(database, key, group)? else {
             return Ok(None);
         };
@@ -381,7 +383,8 @@ impl Writer<'_, '_> {
             self.transaction.end_of_part()?;
         }
         if acknowledged > 0 {
-            self.told_only(database, key);
+            let parts = ids.iter().map(|id| pending_part(name, *id));
+            self.told_parts(database, key, parts);
         }
         Ok(Some(acknowledged))
     }
@@ -426,7 +429,13 @@ impl Writer<'_, '_> {
         if let Some(&last) = out.ids().last() {
             found.set_last(self.transaction, last, read)?;
         }
-        self.told_only(database, key);
+        let used = [
+            ChangedPart::Consumer { group, name },
+            ChangedPart::Group(group),
+        ];
+        let pending = out.ids()[first..].iter().filter(|_| !acknowledged);
+        let pending = pending.map(|id| pending_part(group, *id));
+        self.told_parts(database, key, used.into_iter().chain(pending));
         Ok(true)
     }
 
@@ -444,6 +453,7 @@ impl Writer<'_, '_> {
         let Some(stream) = self.stream(database, key)? else {
             return Ok(false);
         };
+        let group_name = group;
         let Some(group) = stream.group(self.view(), group)? else {
             return Ok(false);
         };
@@ -461,7 +471,7 @@ impl Writer<'_, '_> {
             )?;
         }
         let pending = group.pending(self.view())?;
-        for id in ids {
+        for &id in &ids {
             if !stream.append_entry(self.view(), id, out)? {
                 out.end_entry(id);
                 continue;
@@ -473,7 +483,10 @@ impl Writer<'_, '_> {
                 pending.set(self.transaction, &found, &entry.row())?;
             }
         }
-        self.told_only(database, key);
+        let group = group_name;
+        let used = [ChangedPart::Consumer { group, name }];
+        let pending = ids.iter().map(|id| pending_part(group, *id));
+        self.told_parts(database, key, used.into_iter().chain(pending));
         Ok(true)
     }
 
@@ -638,4 +651,9 @@ impl Stream {
 fn entry_part(id: StreamId) -> ChangedPart<'static> {
     let StreamId { ms, seq } = id;
     ChangedPart::Entry { ms, seq }
+}
+
+pub(super) fn pending_part(group: &[u8], id: StreamId) -> ChangedPart<'_> {
+    let StreamId { ms, seq } = id;
+    ChangedPart::Pending { group, ms, seq }
 }
