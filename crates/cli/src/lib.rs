@@ -15,6 +15,7 @@
 //! - `progress`: shows the progress of a long command.
 //! - `redis_conf`: decides how to treat redis.conf directives that are not parameters of
 //!   Undercroft.
+//! - `replica`: describes the source of a replica.
 //! - `settings`: collects the settings of `serve` from a file, the environment and the command
 //!   line.
 //! - `size`: parses and formats sizes in bytes.
@@ -35,6 +36,7 @@ mod out;
 mod processes;
 mod progress;
 mod redis_conf;
+mod replica;
 mod settings;
 mod size;
 mod store;

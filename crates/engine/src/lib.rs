@@ -61,7 +61,7 @@ pub use store::journal_keys::{ChangedKeys, read_journal_keys};
 pub use store::name::{StoreName, journal_folder, list_stores};
 pub use store::outgoing::{Changes, LogEnds, Stream};
 pub use store::replication::{
-    AppliedPosition, LinkStatus, REPLICATION_ID, Source, SourceLink, loading_database,
+    AppliedPosition, Lag, LinkStatus, REPLICATION_ID, Source, SourceLink, loading_database,
 };
 pub use store::terms::Terms;
 pub use store::upkeep::{Pace, Upkept};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use undercroft_engine::lists::End;
 use undercroft_engine::{
-    AppliedPosition, DATABASES, Durability, Error, Expiry, Options, REPLICATION_ID, Source, Store,
-    Terms, loading_database,
+    AppliedPosition, DATABASES, Durability, Error, Expiry, Lag, LinkStatus, Options,
+    REPLICATION_ID, Source, SourceLink, Store, Terms, loading_database,
 };
 
 fn store(directory: &Path) -> Store {
@@ -170,6 +170,54 @@ fn position_is_that_of_the_last_change_in_any_shard() {
         store.source().expect("a whole store"),
         Some(source(b'b', 5))
     );
+}
+
+#[test]
+fn lag_counts_from_the_last_time_that_the_store_was_current() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let store = store(directory.path());
+    store.set_time(50_000);
+    let lag = || store.lag().expect("a whole store");
+    assert_eq!(lag(), None);
+    store.set_replica(true).expect("a setting");
+    assert_eq!(lag(), None, "no process has followed a source");
+    let link = |status, current| SourceLink {
+        host: "source".into(),
+        status,
+        recorded: store.now(),
+        source_offset: 160,
+        offset: 130,
+        current,
+        ..SourceLink::default()
+    };
+    let record = |link: SourceLink| {
+        store.set_source_link(&link).expect("room");
+        assert_eq!(store.source_link().expect("a whole store"), Some(link));
+    };
+    let lag_of = |bytes, milliseconds| {
+        Some(Lag {
+            bytes,
+            milliseconds,
+        })
+    };
+    record(link(LinkStatus::Loading, 0));
+    assert_eq!(lag(), lag_of(160, None));
+    store.set_source(&source(b'a', 100)).expect("room");
+    record(link(LinkStatus::Up, 49_000));
+    assert_eq!(lag(), lag_of(60, Some(1000)));
+    let access = store.access();
+    let position = source(b'a', 160).position;
+    access.note_applied(position).expect("room");
+    assert_eq!(lag(), lag_of(0, Some(0)));
+    // Changes of the source after the loss of the connection are unknown.
+    record(link(LinkStatus::Down, 49_000));
+    assert_eq!(lag(), lag_of(0, Some(1000)));
+    // The process that followed the source is gone.
+    record(link(LinkStatus::Up, 49_000));
+    store.set_time(60_000);
+    assert_eq!(lag(), lag_of(0, Some(11_000)));
+    store.set_replica(false).expect("a setting");
+    assert_eq!(lag(), None);
 }
 
 #[test]

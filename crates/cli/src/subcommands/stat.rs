@@ -9,6 +9,7 @@ use crate::failure::{Failure, Outcome, SUCCESS};
 use crate::keys::{Counted, databases, sums};
 use crate::out::say;
 use crate::processes::{described, name_of};
+use crate::replica::{followed, shown_source, status_name};
 use crate::size::{counted, grouped, human};
 use crate::store::{self, Access};
 use crate::subcommands::durability::IN_MEMORY;
@@ -81,6 +82,7 @@ fn sizes(store: &Store) {
     size("logs", statistics.logs, "undo logs");
     size("ring", statistics.ring, "ring of messages");
     durability(store);
+    replica(store);
 }
 
 fn durability(store: &Store) {
@@ -118,6 +120,33 @@ fn durability(store: &Store) {
     );
     if let Some(error) = journal.error {
         line("ERROR", error);
+    }
+}
+
+/// Prints the source of a replica, and how far the store is from it.
+fn replica(store: &Store) {
+    let Some((link, lag)) = followed(store) else {
+        return;
+    };
+    say!("");
+    line(
+        "replica",
+        format_args!("of {}, {}", shown_source(&link), status_name(link.status)),
+    );
+    size(
+        "  lag",
+        lag.bytes,
+        &match lag.milliseconds {
+            Some(0) => "changes of the source that are not applied".into(),
+            Some(time) => format!(
+                "changes of the source that are not applied, the oldest for at most {} seconds",
+                time as f64 / 1000.0
+            ),
+            None => "the store has no complete data set yet".into(),
+        },
+    );
+    if !link.error.is_empty() {
+        line("ERROR", &link.error);
     }
 }
 

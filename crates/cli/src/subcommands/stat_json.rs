@@ -7,6 +7,7 @@ use crate::failure::{Failure, Outcome, SUCCESS};
 use crate::keys::{Counted, databases, sums};
 use crate::out::say;
 use crate::processes::name_of;
+use crate::replica::{applied, followed, status_name};
 
 /// Prints the statistics of a store as one JSON object. Sizes are in bytes, and times are in Unix
 /// milliseconds. A value is null if a writer holds the required lock for longer than the store is
@@ -32,6 +33,7 @@ pub(crate) fn print(store: &Store) -> Outcome {
         },
         "durability": store.durability().name(),
         "journal": journal(store),
+        "replica": replica(store),
         "locks": locks(store),
         "users": users(store)?,
         "pins": pins(store),
@@ -60,6 +62,23 @@ fn journal(store: &Store) -> Value {
             "age": journal.checkpoint_age,
         },
         "error": journal.error,
+    })
+}
+
+/// Returns the figures of the source that a replica follows, or null if the store is no replica.
+fn replica(store: &Store) -> Value {
+    let Some((link, lag)) = followed(store) else {
+        return Value::Null;
+    };
+    json!({
+        "host": link.host,
+        "port": link.port,
+        "link": status_name(link.status),
+        "lag": lag.bytes,
+        "lag_seconds": lag.milliseconds.map(|time| time as f64 / 1000.0),
+        "offset": applied(store),
+        "heard": (link.heard != 0).then_some(link.heard),
+        "error": (!link.error.is_empty()).then_some(link.error),
     })
 }
 

@@ -88,6 +88,11 @@ pub struct SourceLink {
     pub recorded: u64,
     /// The number of bytes of the source's stream before the last one that has arrived.
     pub offset: u64,
+    /// The number of bytes that the source's stream had when the source was last asked, or 0.
+    pub source_offset: u64,
+    /// The last time at which the source is known to have had no change that the store now lacks, in
+    /// Unix milliseconds, or 0.
+    pub current: u64,
     /// The number of bytes of a data set that have arrived.
     pub loaded_bytes: u64,
     /// The last error, or an empty string.
@@ -98,14 +103,19 @@ impl SourceLink {
     /// The time after which a record counts as abandoned.
     const ABANDONED: u64 = 5000;
 
+    /// The number of numbers in a record.
+    const NUMBERS: usize = 10;
+
     fn to_bytes(&self) -> Vec<u8> {
-        let numbers = [
+        let numbers: [u64; Self::NUMBERS] = [
             u64::from(self.port),
             self.status as u64,
             self.since,
             self.heard,
             self.recorded,
             self.offset,
+            self.source_offset,
+            self.current,
             self.loaded_bytes,
             self.host.len() as u64,
         ];
@@ -119,12 +129,12 @@ impl SourceLink {
     }
 
     fn of_bytes(bytes: &[u8]) -> Option<SourceLink> {
-        let (numbers, texts) = bytes.split_at_checked(8 * 8)?;
+        let (numbers, texts) = bytes.split_at_checked(8 * Self::NUMBERS)?;
         let number = |index: usize| {
             let bytes = numbers.get(8 * index..8 * index + 8)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
-        let (host, error) = texts.split_at_checked(usize::try_from(number(7)?).ok()?)?;
+        let (host, error) = texts.split_at_checked(usize::try_from(number(9)?).ok()?)?;
         Some(SourceLink {
             host: String::from_utf8_lossy(host).into_owned(),
             port: u16::try_from(number(0)?).ok()?,
@@ -137,10 +147,23 @@ impl SourceLink {
             heard: number(3)?,
             recorded: number(4)?,
             offset: number(5)?,
-            loaded_bytes: number(6)?,
+            source_offset: number(6)?,
+            current: number(7)?,
+            loaded_bytes: number(8)?,
             error: String::from_utf8_lossy(error).into_owned(),
         })
     }
+}
+
+/// The distance between a replica and its source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// The number of bytes of the source's stream that are not applied, as far as the source was
+    /// asked, which happens every second.
+    pub bytes: u64,
+    /// The maximum age of the oldest change that the store lacks, in milliseconds: 0 if it lacks
+    /// none, and `None` if it never had a complete data set.
+    pub milliseconds: Option<u64>,
 }
 
 /// The source of a replica's keys.
@@ -194,6 +217,29 @@ impl Store {
                 link.status = LinkStatus::Down;
             }
             link
+        }))
+    }
+
+    /// Returns how far the store is from its source, or `None` if it is no replica.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn lag(&self) -> Result<Option<Lag>, Error> {
+        let Some(link) = self.source_link()?.filter(|_| self.is_replica()) else {
+            return Ok(None);
+        };
+        let source = self.source()?;
+        let applied = source.map_or(0, |source| source.position.offset);
+        let bytes = link.source_offset.max(link.offset).saturating_sub(applied);
+        let is_current = link.status == LinkStatus::Up && bytes == 0;
+        let milliseconds = match link.current {
+            0 => None,
+            _ if is_current => Some(0),
+            current => Some(self.now().saturating_sub(current)),
+        };
+        Ok(Some(Lag {
+            bytes,
+            milliseconds,
         }))
     }
 

@@ -23,6 +23,8 @@ pub enum FollowError {
     Load(LoadError),
     /// The source sent a change that this version cannot apply.
     Unsupported(String),
+    /// The source refused an ordinary command. The text contains the command's name and the error.
+    Command(String),
     /// Another process already follows a source for this store.
     Followed,
     /// The store failed.
@@ -68,6 +70,9 @@ impl fmt::Display for FollowError {
                     formatter,
                     "the source sent a change that cannot be applied: {text}"
                 )
+            }
+            FollowError::Command(text) => {
+                write!(formatter, "the source refused a command: {text}")
             }
             FollowError::Followed => formatter.write_str(
                 "another process already follows a source for this store; end it, or wait for its \

@@ -1,6 +1,7 @@
 //! Follows a source until it is told to stop.
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use undercroft_engine::{
 use crate::follow::changes::Changes;
 use crate::follow::error::FollowError;
 use crate::follow::link::{LOOK, Link};
+use crate::follow::probe;
 use crate::follow::sentinel;
 use crate::follow::source_url::{Address, SourceUrl};
 use crate::follow::state::FollowState;
@@ -91,6 +93,23 @@ impl<'a> Follower<'a> {
         };
         self.state.update(|progress| progress.error = None);
         self.store.set_replica(true)?;
+        if let Some(before) = self.store.source_link()? {
+            // How current the store is does not depend on the process that follows.
+            self.link.borrow_mut().current = before.current;
+        }
+        let ends = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (url, state) = (&self.options.url, self.state);
+            let probe = scope.spawn(|| probe::run(url, state, &ends));
+            let ended = self.follow();
+            ends.store(true, Ordering::Release);
+            probe.thread().unpark();
+            ended
+        })
+    }
+
+    /// Follows the source until the work must end.
+    fn follow(&self) -> Result<(), FollowError> {
         let mut pause = PAUSES.0;
         while !self.must_stop() {
             let connected = Instant::now();
@@ -143,6 +162,7 @@ impl<'a> Follower<'a> {
 
     /// Records the state of the connection in the store, for all processes.
     fn record(&self) -> Result<(), FollowError> {
+        self.state.settle();
         let progress = self.state.progress();
         let now = self.store.now();
         let mut link = self.link.borrow_mut();
@@ -152,8 +172,12 @@ impl<'a> Follower<'a> {
         if let Some(heard) = progress.heard {
             link.heard = now.saturating_sub(heard.elapsed().as_millis() as u64);
         }
+        if let Some(current) = progress.current {
+            link.current = now.saturating_sub(current.elapsed().as_millis() as u64);
+        }
         link.recorded = now;
         link.offset = progress.offset;
+        link.source_offset = progress.source_offset;
         link.loaded_bytes = progress.loaded_bytes;
         link.error = progress.error.unwrap_or_default();
         Ok(self.store.set_source_link(&link)?)
@@ -204,6 +228,7 @@ impl<'a> Follower<'a> {
                 transfer::receive(&mut link, to, &source, load, &record, &libraries)?
             }
         };
+        self.state.forget_source();
         self.state.update(|progress| {
             progress.status = LinkStatus::Up;
             progress.offset = source.position.offset;
@@ -275,10 +300,11 @@ impl<'a> Follower<'a> {
         loop {
             let used = changes.apply(&link.input)?;
             link.input.drain(..used);
+            // A process may wait for a place after which the source has sent no change.
+            changes.record_position()?;
             let is_due = acknowledged.is_none_or(|at: Instant| at.elapsed() >= ACKNOWLEDGING);
             if is_due || changes.wants_position {
                 changes.wants_position = false;
-                changes.record_position()?;
                 acknowledged = Some(Instant::now());
                 let offset = changes.position.offset;
                 let heard = link.heard();

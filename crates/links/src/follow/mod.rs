@@ -14,21 +14,26 @@
 //! - `stream`: a connection over TCP, TLS or a unix socket.
 //! - `link`: the connection with its buffer, and the commands that begin the replication.
 //! - `sentinel`: asks Sentinels for the address of a source.
+//! - `client`: runs ordinary commands on a source.
+//! - `probe`: asks a source every second for its position.
 //! - `transfer`: loads the data set that a source sends.
 //! - `changes`: applies the source's changes.
 //! - `state`: the state of a follower, for reports.
 //! - `follower`: follows a source until it is told to stop.
 
 mod changes;
+mod client;
 mod error;
 mod follower;
 mod link;
+mod probe;
 mod sentinel;
 mod source_url;
 mod state;
 mod stream;
 mod transfer;
 
+pub use self::client::{SourceClient, SourcePosition};
 pub use self::error::FollowError;
 pub use self::follower::{FollowOptions, Follower};
 pub use self::source_url::{Address, SourceUrl};

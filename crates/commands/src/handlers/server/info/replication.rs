@@ -104,6 +104,14 @@ fn write_link(context: &Context<'_>, link: &SourceLink, out: &mut String) {
         out,
     );
     line("slave_repl_offset", offset, out);
+    // Redis does not report the lag of a replica.
+    if let Some(lag) = context.store.store().lag().ok().flatten() {
+        line("master_lag_bytes", lag.bytes, out);
+        match lag.milliseconds {
+            Some(time) => line("master_lag_seconds", time as f64 / 1000.0, out),
+            None => line("master_lag_seconds", -1, out),
+        }
+    }
     if is_loading {
         line("master_sync_total_bytes", 0, out);
         line("master_sync_read_bytes", link.loaded_bytes, out);
