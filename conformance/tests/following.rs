@@ -216,6 +216,42 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
 }
 
 #[test]
+fn program_reads_its_own_writes_after_a_wait() {
+    let Some(mut pair) = Pair::start(seed(), &[]) else {
+        return;
+    };
+    pair.follow();
+    pair.compare();
+    let mut ours = Client::connect(pair.ours.address()).expect("it accepts");
+    let mut source = Client::connect(pair.source.address()).expect("it accepts");
+    for number in 0..200 {
+        let value = number.to_string();
+        source.call(["SET", "own", &value]).expect("a reply");
+        let offset = field(&mut source, "replication", "master_repl_offset");
+        let wait = ["REPLICA.WAIT", &offset, "60000"];
+        assert_eq!(ours.call(wait).expect("a reply"), Reply::Integer(1));
+        let read = ours.call(["GET", "own"]).expect("a reply");
+        assert_eq!(read, Reply::Bulk(value.into_bytes()));
+    }
+    // A position that never comes delays neither other clients nor the end of the server.
+    let mut waiting = Client::connect(pair.ours.address()).expect("it accepts");
+    let ours_pid = pair.ours.pid();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let wait = ["REPLICA.WAIT", "1000000000000", "600000"];
+            // The server ends the wait, or the connection.
+            let _ = waiting.call(wait);
+        });
+        assert_eq!(ours.call(["PING"]).expect("a reply"), pong());
+        signal(ours_pid, rustix::process::Signal::TERM);
+    });
+}
+
+fn pong() -> Reply {
+    Reply::Simple(b"PONG".to_vec())
+}
+
+#[test]
 fn replica_refuses_changes_until_it_is_promoted() {
     let Some(mut pair) = Pair::start(seed(), &[]) else {
         return;

@@ -30,6 +30,8 @@ pub enum Error {
     /// The store is a replica, so only the changes of its source may be made; see
     /// [`Store::is_replica`](crate::Store::is_replica).
     Replica,
+    /// The store is no replica, so it has no source to wait for.
+    NoReplica,
     /// The transaction has not locked the shard of this key. This error occurs only inside
     /// [`Store::transact`](crate::Store::transact), which then rolls back and runs again with all
     /// shards locked.
@@ -152,6 +154,9 @@ impl fmt::Display for Error {
             Error::NotANumber => f.write_str("resulting score is not a number (NaN)"),
             Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
             Error::Replica => f.write_str("You can't write against a read only replica."),
+            Error::NoReplica => f.write_str(
+                "the store is no replica, so no source's changes arrive; follow a source first",
+            ),
             Error::OutsideTransaction => {
                 f.write_str("the key's shard is not locked by the transaction")
             }

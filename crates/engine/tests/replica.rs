@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use undercroft_engine::lists::End;
 use undercroft_engine::{
@@ -218,6 +219,46 @@ fn lag_counts_from_the_last_time_that_the_store_was_current() {
     assert_eq!(lag(), lag_of(0, Some(11_000)));
     store.set_replica(false).expect("a setting");
     assert_eq!(lag(), None);
+}
+
+#[test]
+fn wait_ends_with_the_position_at_the_timeout_or_with_the_role() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let store = store(directory.path());
+    let applier = applier(&store);
+    let long = Duration::from_secs(600);
+    let missing = store.wait_until_applied(0, long);
+    assert!(matches!(missing, Err(Error::NoReplica)), "{missing:?}");
+    store.set_replica(true).expect("a setting");
+    // There is no data set yet, and then one up to position 100.
+    let short = Duration::from_millis(3);
+    assert!(!store.wait_until_applied(0, short).expect("a replica"));
+    store.set_source(&source(b'a', 100)).expect("room");
+    assert!(store.wait_until_applied(100, long).expect("a replica"));
+    assert!(!store.wait_until_applied(101, short).expect("a replica"));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| store.wait_until_applied(150, long));
+        for offset in 101..=150 {
+            assert!(!waiter.is_finished());
+            let position = source(b'a', offset).position;
+            applier.access().note_applied(position).expect("room");
+        }
+        assert!(waiter.join().expect("no panic").expect("a replica"));
+        let waiter = scope.spawn(|| store.wait_until_applied(151, long));
+        applier.set_replica(false).expect("a setting");
+        let ended = waiter.join().expect("no panic");
+        assert!(matches!(ended, Err(Error::NoReplica)), "{ended:?}");
+    });
+    store.set_replica(true).expect("a setting");
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| store.wait_until_applied(151, long));
+        std::fs::remove_file(store.path()).expect("it exists");
+        let ended = waiter
+            .join()
+            .expect("no panic")
+            .expect_err("a removed file");
+        assert!(store.removal().is_some(), "{ended}");
+    });
 }
 
 #[test]

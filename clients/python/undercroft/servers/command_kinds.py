@@ -23,7 +23,7 @@ KINDS = {
         (
             # These commands block.
             *("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"),
-            *("XREAD", "XREADGROUP", "SHUTDOWN", "FAILOVER"),
+            *("XREAD", "XREADGROUP", "SHUTDOWN", "FAILOVER", "REPLICA.WAIT"),
             # These commands change the mode of the connection.
             *("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE"),
             *("SUNSUBSCRIBE", "MONITOR", "SYNC", "PSYNC", "REPLCONF", "QUIT", "RESET", "HELLO"),

@@ -330,6 +330,11 @@ pub trait Control: Send + Sync {
         None
     }
 
+    /// Returns whether the process was asked to exit, so that a command should stop waiting.
+    fn is_stopping(&self) -> bool {
+        false
+    }
+
     /// Puts the calling thread to sleep for the given time, or until the process is asked to exit.
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);

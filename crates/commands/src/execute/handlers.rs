@@ -7,7 +7,7 @@ use crate::handlers::{collections, connections, feeds, keys, scripting, server, 
 use crate::reply::Reply;
 use crate::table::{self, all, number_of};
 
-const FAMILIES: [&[HandlerEntry]; 43] = [
+const FAMILIES: [&[HandlerEntry]; 44] = [
     strings::values::HANDLERS,
     strings::substrings::HANDLERS,
     strings::bits::HANDLERS,
@@ -46,6 +46,7 @@ const FAMILIES: [&[HandlerEntry]; 43] = [
     server::latency::HANDLERS,
     server::memory::HANDLERS,
     server::persistence::HANDLERS,
+    server::replica::HANDLERS,
     server::replication::HANDLERS,
     server::migrate::HANDLERS,
     server::replicas::HANDLERS,

@@ -268,7 +268,12 @@ impl Command {
         (start, last, first.step as i64)
     }
 
-    /// Returns whether Redis 7.0 has this command. Redis 7.0 lacks Undercroft's feed commands and
+    /// Returns whether this is one of Undercroft's own commands, whose names contain a dot.
+    pub fn is_own(&self) -> bool {
+        self.name.contains('.')
+    }
+
+    /// Returns whether Redis 7.0 has this command. Redis 7.0 lacks Undercroft's own commands and
     /// the commands from later Redis versions.
     pub fn is_in_redis_7_0(&self) -> bool {
         let mut numbers = self
@@ -276,7 +281,7 @@ impl Command {
             .split('.')
             .map(|number| number.parse::<u32>().unwrap_or(0));
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        self.group != Group::Feed && version <= (7, 0)
+        !self.is_own() && version <= (7, 0)
     }
 
     /// Returns whether the arguments contain every required key, including the number of keys that

@@ -1,6 +1,6 @@
 //! Checks that `docs/commands.md` matches the command table, and that the table contains no
-//! commands other than those of Redis 7.0, the feed commands, and the newer commands listed in
-//! `redis-newer.txt`.
+//! commands other than those of Redis 7.0, Undercroft's own commands, whose names contain a dot, and
+//! the newer commands listed in `redis-newer.txt`.
 //!
 //! `UNDERCROFT_BLESS=1 cargo test -p undercroft-commands --test documented` regenerates the page.
 
@@ -67,7 +67,7 @@ fn page() -> String {
     let found = known.iter().filter(|command| ours(command.name).is_some());
     let mut page = format!(
         "# Commands\n\n\
-         The commands of Redis 7.0 that Undercroft has, and its own commands for feeds. They run in embedded clients, on\n\
+         The commands of Redis 7.0 that Undercroft has, and its own commands for feeds and replicas. They run in embedded clients, on\n\
          the server and in the shell:\n\n\
          ```console\n\
          $ undercroft exec --create --store undercroft://demo SLOWLOG HELP\n\
@@ -126,6 +126,16 @@ fn page() -> String {
     page.push_str(HEAD);
     for command in all().iter().filter(|command| command.group == Group::Feed) {
         page.push_str(&row(command.name, command.since, command));
+    }
+    page.push_str(
+        "\n## Replicas\n\n\
+         Redis does not have this command. [following.md](following.md#reading-your-own-writes) describes its use.\n",
+    );
+    page.push_str(HEAD);
+    for command in all() {
+        if command.is_own() && command.group != Group::Feed {
+            page.push_str(&row(command.name, command.since, command));
+        }
     }
     page
 }
@@ -190,7 +200,7 @@ fn every_group_and_command_exists_in_redis() {
         }
     }
     let own = with_subcommands().filter(|command| command.is_callable());
-    for command in own.filter(|command| command.group != Group::Feed) {
+    for command in own.filter(|command| !command.is_own()) {
         assert!(
             known.iter().any(|one| one.name == command.name),
             "{}",

@@ -52,7 +52,7 @@ pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIE
 const OTHERS: &str = "asking auth bgrewriteaof bgsave client cluster command config debug discard echo eval eval_ro evalsha \
     evalsha_ro exec fcall fcall_ro function hello lastsave latency lolwut memory memory|doctor memory|help \
     memory|malloc-stats memory|purge memory|stats migrate module monitor multi object object|help pfselftest ping \
-    psubscribe psync publish pubsub punsubscribe quit readonly readwrite replconf replicaof reset role save script \
+    psubscribe psync publish pubsub punsubscribe quit readonly readwrite replconf replica.wait replicaof reset role save script \
     select shutdown slaveof slowlog spublish ssubscribe subscribe sunsubscribe sync time unsubscribe unwatch wait waitaof xgroup \
     xgroup|help \
     xinfo xinfo|help";

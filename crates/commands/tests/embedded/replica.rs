@@ -2,7 +2,7 @@
 
 use undercroft_commands::reply::Tree;
 use undercroft_commands::table::{Flag, find};
-use undercroft_engine::Store;
+use undercroft_engine::{AppliedPosition, REPLICATION_ID, Source, Store};
 
 use crate::Client;
 use crate::uses::USING;
@@ -77,5 +77,56 @@ fn handle_that_applies_the_source_runs_all_commands() {
     client.store.apply_source();
     for line in ["SET k v", "RPUSH list a b", "FLUSHALL"] {
         assert!(!matches!(client.run(line), Tree::Error(_)), "{line}");
+    }
+}
+
+#[test]
+fn replica_wait_replies_whether_a_position_is_applied() {
+    let mut client = Client::new(None);
+    let error = |client: &mut Client, line: &str| match client.run(line) {
+        Tree::Error(text) => text.to_string(),
+        reply => panic!("{line}: {reply:?}"),
+    };
+    assert_eq!(
+        error(&mut client, "REPLICA.WAIT 0 10"),
+        "ERR the store is no replica, so no source's changes arrive; follow a source first"
+    );
+    client.store.set_replica(true).expect("a setting");
+    let source = Source {
+        id: [b'a'; REPLICATION_ID],
+        position: AppliedPosition {
+            offset: 100,
+            database: 0,
+        },
+    };
+    client.store.set_source(&source).expect("room");
+    for (line, reply) in [
+        ("REPLICA.WAIT 100 0", 1),
+        ("REPLICA.WAIT 100 600000", 1),
+        ("REPLICA.WAIT 101 0", 0),
+        ("REPLICA.WAIT 101 5", 0),
+    ] {
+        assert_eq!(client.run(line), Tree::Integer(reply), "{line}");
+    }
+    // Within a transaction, the command does not wait.
+    client.run("MULTI");
+    client.run("REPLICA.WAIT 101 600000");
+    assert_eq!(client.run("EXEC"), Tree::Array(vec![Tree::Integer(0)]));
+    for (line, text) in [
+        (
+            "REPLICA.WAIT -1 0",
+            "ERR value is not an integer or out of range",
+        ),
+        (
+            "REPLICA.WAIT x 0",
+            "ERR value is not an integer or out of range",
+        ),
+        ("REPLICA.WAIT 1 -1", "ERR timeout is negative"),
+        (
+            "REPLICA.WAIT 1 x",
+            "ERR timeout is not an integer or out of range",
+        ),
+    ] {
+        assert_eq!(error(&mut client, line), text, "{line}");
     }
 }

@@ -2,6 +2,7 @@
 //! `lib.rs` uses this module.
 //!
 //! - `above`: callbacks through which `transaction` calls modules that it does not depend on.
+//! - `applied`: waits until a replica has applied a position of its source's stream.
 //! - `dead_processes`: cleanup of the waits and subscriptions of dead processes.
 //! - `durability`: the journal and the checkpoints of a store.
 //! - `flush`: removing all keys of databases.
@@ -14,6 +15,7 @@
 //! - `upkeep`: the store's background work, one bounded step at a time.
 
 mod above;
+mod applied;
 mod dead_processes;
 mod durability;
 mod flush;

@@ -197,12 +197,16 @@ impl Store {
             let Some(Ok(id)) = id.as_deref().map(<[u8; REPLICATION_ID]>::try_from) else {
                 return Ok(None);
             };
-            let words = shards
-                .iter()
-                .map(|shard| reader.view().root(shard, APPLIED));
-            let position = AppliedPosition::of_word(words.max().unwrap_or(0));
+            let positions = shards.iter().map(|shard| position_in(reader, shard));
+            let position = positions.max().unwrap_or_default();
             Ok::<_, Error>(Some(Source { id, position }))
         })
+    }
+
+    /// Returns whether the store has a complete data set of a source.
+    pub(super) fn has_source(&self) -> Result<bool, Error> {
+        let id = self.read(ShardSet::one(0), |reader| source_text(self, reader, ID))?;
+        Ok(id.is_some_and(|id| id.len() == REPLICATION_ID))
     }
 
     /// Returns the connection to the source, as the process that follows it last recorded it.
@@ -306,6 +310,12 @@ impl Store {
         };
         self.write(ShardSet::one(0), |writer| detach_unseen(writer, root))
     }
+}
+
+/// Returns the position up to which the changes of a shard are applied, or a lower one than that of
+/// another shard.
+pub(super) fn position_in(reader: &Reader<'_, '_>, shard: usize) -> AppliedPosition {
+    AppliedPosition::of_word(reader.view().root(shard, APPLIED))
 }
 
 /// Returns an entry of the dictionary with the source.

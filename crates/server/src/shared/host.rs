@@ -285,6 +285,10 @@ impl Control for Shared {
         Some(self)
     }
 
+    fn is_stopping(&self) -> bool {
+        self.stopping()
+    }
+
     fn sleep(&self, time: Duration) {
         let (lock, stopped) = &self.stopped;
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);

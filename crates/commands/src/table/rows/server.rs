@@ -307,4 +307,14 @@ pub(super) const COMMANDS: &[Command] = &[
             "Shuts down the server.",
         )
         .reply("nothing, or an error"),
+    // Redis does not have this command.
+    Command::new("replica.wait", 3, Group::Server, "0.1.0")
+        .flags(&[Flag::NoScript])
+        .doc(
+            "offset timeout",
+            "O(1)",
+            "Waits until a replica has applied its source's changes up to a position of the source \
+             (master_repl_offset), at most for the timeout in milliseconds.",
+        )
+        .reply("integer: 1 if the changes are applied, 0 if the time ran out"),
 ];

@@ -108,8 +108,12 @@ fn write_link(context: &Context<'_>, link: &SourceLink, out: &mut String) {
     if let Some(lag) = context.store.store().lag().ok().flatten() {
         line("master_lag_bytes", lag.bytes, out);
         match lag.milliseconds {
-            Some(time) => line("master_lag_seconds", time as f64 / 1000.0, out),
-            None => line("master_lag_seconds", -1, out),
+            Some(time) => line(
+                "master_lag_sec",
+                format_args!("{:.3}", time as f64 / 1000.0),
+                out,
+            ),
+            None => line("master_lag_sec", -1, out),
         }
     }
     if is_loading {

@@ -1,0 +1,49 @@
+//! Implements REPLICA.WAIT, which Redis does not have: it waits until a replica has the changes of its
+//! source.
+
+use std::time::{Duration, Instant};
+
+use undercroft_numbers::parse_integer;
+
+use crate::arguments::CommandError;
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
+use crate::handlers::server::persistence::take_own_thread;
+use crate::reply::Reply;
+
+/// Maps each command in this file to its handler.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[("replica.wait", wait)];
+
+/// The interval at which a waiting command checks whether the process must exit.
+const TURN: Duration = Duration::from_millis(100);
+
+/// Handles REPLICA.WAIT.
+fn wait(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let offset = parse_integer(arguments[1]).and_then(|offset| u64::try_from(offset).ok());
+    let offset = offset.ok_or(CommandError::NOT_AN_INTEGER)?;
+    let timeout = parse_integer(arguments[2]).ok_or(CommandError::fixed(
+        "ERR timeout is not an integer or out of range",
+    ))?;
+    let timeout =
+        u64::try_from(timeout).map_err(|_| CommandError::fixed("ERR timeout is negative"))?;
+    let store = context.store.store();
+    // As for other commands that wait, a call within EXEC does not.
+    let is_within = context.session.transaction.queue.is_some();
+    if timeout == 0 || is_within || store.has_applied(offset)? {
+        reply.integer(store.has_applied(offset)?.into());
+        return Ok(());
+    }
+    take_own_thread(context)?;
+    let (start, timeout) = (Instant::now(), Duration::from_millis(timeout));
+    loop {
+        let left = timeout.saturating_sub(start.elapsed());
+        if store.wait_until_applied(offset, left.min(TURN))? {
+            reply.integer(1);
+            return Ok(());
+        }
+        if start.elapsed() >= timeout || context.host.control.is_stopping() {
+            reply.integer(0);
+            return Ok(());
+        }
+    }
+}
