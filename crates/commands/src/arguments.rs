@@ -56,6 +56,11 @@ impl CommandError {
     pub const NO_REPLICAS: CommandError =
         CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
 
+    /// Returns whether the store had no memory for a change, or its journal no space.
+    pub(crate) fn is_lack_of_space(&self) -> bool {
+        self.text.starts_with("OOM ") || self.text.starts_with("MISCONF ")
+    }
+
     /// Returns the reply to EXEC when this error prevents the transaction from running.
     pub(crate) fn aborts_exec(&self) -> CommandError {
         let reason = self.text.strip_prefix("ERR ").unwrap_or(&self.text);

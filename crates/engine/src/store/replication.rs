@@ -11,7 +11,7 @@
 //! transaction then swaps them with the visible ones, so that readers see the old data set or the new
 //! one.
 
-use undercroft_memory::ShardSet;
+use undercroft_memory::{ShardSet, removing};
 
 use crate::error::Error;
 use crate::handle::reader::Reader;
@@ -103,6 +103,9 @@ impl SourceLink {
     /// The time after which a record counts as abandoned.
     const ABANDONED: u64 = 5000;
 
+    /// The maximum number of bytes of an error that are recorded.
+    const ERROR_MAX: usize = 500;
+
     /// The number of numbers in a record.
     const NUMBERS: usize = 10;
 
@@ -124,7 +127,8 @@ impl SourceLink {
             .flat_map(|number| number.to_le_bytes())
             .collect();
         bytes.extend_from_slice(self.host.as_bytes());
-        bytes.extend_from_slice(self.error.as_bytes());
+        // A character that is cut in half is shown as a replacement character.
+        bytes.extend(self.error.bytes().take(Self::ERROR_MAX));
         bytes
     }
 
@@ -254,6 +258,8 @@ impl Store {
     /// Returns the errors of [`write`](Store::write).
     pub fn set_source_link(&self, link: &SourceLink) -> Result<(), Error> {
         let key = self.hidden_key(0, LINK);
+        // A full store must still report that it is full. The record replaces one of its size.
+        let _removing = removing();
         self.write(ShardSet::one(0), |writer| {
             writer.set(SOURCE, &key, &link.to_bytes(), Expiry::Never)
         })

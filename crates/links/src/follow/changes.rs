@@ -13,7 +13,7 @@ use undercroft_commands::{Context, execute};
 use undercroft_engine::{AppliedPosition, DATABASES, Store};
 use undercroft_resp::{Limits, Parsed, RequestParser};
 
-use crate::follow::error::FollowError;
+use crate::follow::error::{FollowError, is_lack_of_space};
 use crate::follow::state::FollowState;
 
 /// The maximum number of commands that are applied as one transaction.
@@ -32,11 +32,18 @@ pub(super) struct Changes<'a> {
     session: Session,
     parser: RequestParser,
     /// The place after the last command that has arrived.
-    pub(super) position: AppliedPosition,
+    position: AppliedPosition,
     /// The place that the store has recorded.
     recorded: AppliedPosition,
     /// The number of commands in the current transaction.
     queued: usize,
+    /// The commands of the current transaction as they arrived, which are queued again if there was
+    /// no space to apply them.
+    pending: Vec<u8>,
+    /// The database that was selected before the current transaction.
+    begun_in: u32,
+    /// Whether the commands of the current transaction must be queued again.
+    must_requeue: bool,
     /// Whether the transaction is one of the source.
     is_source_transaction: bool,
     /// Whether the source has asked for the position.
@@ -61,6 +68,9 @@ impl<'a> Changes<'a> {
             position,
             recorded: position,
             queued: 0,
+            pending: Vec::new(),
+            begun_in: 0,
+            must_requeue: false,
             is_source_transaction: false,
             wants_position: false,
         };
@@ -69,43 +79,72 @@ impl<'a> Changes<'a> {
     }
 
     /// Applies all complete commands at the beginning of the input. Returns the number of bytes that
-    /// were consumed.
-    pub(super) fn apply(&mut self, input: &[u8]) -> Result<usize, FollowError> {
+    /// were consumed, even if it fails. After [`FollowError::NoSpace`], the next call continues with
+    /// the commands that could not be applied.
+    pub(super) fn apply(&mut self, input: &[u8]) -> (usize, Result<(), FollowError>) {
         let mut at = 0;
+        let applied = self.apply_from(input, &mut at);
+        (at, applied)
+    }
+
+    fn apply_from(&mut self, input: &[u8], at: &mut usize) -> Result<(), FollowError> {
+        if self.must_requeue {
+            self.commit()?;
+        }
         loop {
+            // After an error, parsing begins at a command again.
             let mut parser = std::mem::take(&mut self.parser);
-            let parsed = parser.parse(&input[at..]);
+            let parsed = parser.parse(&input[*at..]);
             let parsed = parsed.map_err(|error| FollowError::Protocol(format!("{error:?}")))?;
-            let outcome = match parsed {
+            match parsed {
                 Parsed::Command(length) => {
-                    let words: Vec<&[u8]> = parser.args(&input[at..]).iter().collect();
-                    at += length;
-                    self.command(&words, length as u64)
+                    let bytes = &input[*at..*at + length];
+                    let words: Vec<&[u8]> = parser.args(bytes).iter().collect();
+                    if self.is_apart(&words) {
+                        self.commit()?;
+                    }
+                    if self.is_alone(&words) {
+                        self.run_alone(&words, length as u64)?;
+                        *at += length;
+                    } else {
+                        *at += length;
+                        self.command(&words, bytes)?;
+                    }
                 }
                 Parsed::Ignored(length) => {
-                    at += length;
+                    *at += length;
                     self.position.offset += length as u64;
-                    Ok(())
                 }
                 Parsed::Incomplete { .. } => {
                     self.parser = parser;
                     break;
                 }
-            };
+            }
             self.parser = parser;
-            outcome?;
         }
         if !self.is_source_transaction {
             self.commit()?;
         }
-        Ok(at)
+        Ok(())
+    }
+
+    /// Returns the place up to which all changes are applied.
+    pub(super) fn applied(&self) -> AppliedPosition {
+        match self.queued == 0 && !self.is_source_transaction {
+            true => self.position,
+            false => self.recorded,
+        }
     }
 
     /// Records the place in the stream if no change has recorded it, because only commands without
     /// a change have arrived since.
     pub(super) fn record_position(&mut self) -> Result<(), FollowError> {
         if self.queued == 0 && !self.is_source_transaction && self.recorded != self.position {
-            self.store.access().note_applied(self.position)?;
+            match self.store.access().note_applied(self.position) {
+                // The next change records it.
+                Err(error) if is_lack_of_space(&error) => return Ok(()),
+                noted => noted?,
+            }
             self.recorded = self.position;
         }
         Ok(())
@@ -125,23 +164,40 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    /// Applies or queues a command, which has this many bytes in the stream.
-    fn command(&mut self, words: &[&[u8]], length: u64) -> Result<(), FollowError> {
-        let is = |name: &str| words[0].eq_ignore_ascii_case(name.as_bytes());
-        // These commands run outside of transactions. Running them twice has no further effect.
-        let is_alone = !self.is_source_transaction && (is("FUNCTION") || is("SCRIPT"));
-        if is("MULTI") || is_alone {
-            // The transaction before must not record a place after the command.
-            self.commit()?;
+    /// Returns whether the transaction before a command must be committed first, because it must not
+    /// record a place after the command.
+    fn is_apart(&self, words: &[&[u8]]) -> bool {
+        is(words, "MULTI") || self.is_alone(words) || self.selects(words)
+    }
+
+    /// Returns whether a command runs outside of transactions. Running it twice has no further effect.
+    fn is_alone(&self, words: &[&[u8]]) -> bool {
+        !self.is_source_transaction && (is(words, "FUNCTION") || is(words, "SCRIPT"))
+    }
+
+    /// Returns whether a command selects a database outside of a source's transaction.
+    fn selects(&self, words: &[&[u8]]) -> bool {
+        !self.is_source_transaction && is(words, "SELECT")
+    }
+
+    /// Runs a command that is not part of a transaction.
+    fn run_alone(&mut self, words: &[&[u8]], length: u64) -> Result<(), FollowError> {
+        let reply = self.run(words)?;
+        if let Tree::Error(text) = &reply
+            && is_no_space(text)
+        {
+            return Err(FollowError::NoSpace(text.to_string()));
         }
-        if is_alone {
-            let reply = self.run(words)?;
-            self.check(words[0], &reply)?;
-            self.position.offset += length;
-            self.count(1);
-            return self.record_position();
-        }
+        self.check(words[0], &reply)?;
         self.position.offset += length;
+        self.count(1);
+        self.record_position()
+    }
+
+    /// Applies or queues a command, which has these bytes in the stream.
+    fn command(&mut self, words: &[&[u8]], bytes: &[u8]) -> Result<(), FollowError> {
+        let is = |name| is(words, name);
+        self.position.offset += bytes.len() as u64;
         if is("PING") {
             return Ok(());
         }
@@ -169,11 +225,21 @@ impl<'a> Changes<'a> {
             })?;
             self.position.database = database;
             if !self.is_source_transaction {
-                self.commit()?;
                 return self.select(database);
             }
         }
+        self.queue(words)?;
+        self.pending.extend_from_slice(bytes);
+        if self.queued >= COMMANDS_MAX && !self.is_source_transaction {
+            return self.commit();
+        }
+        Ok(())
+    }
+
+    /// Adds a command to the current transaction.
+    fn queue(&mut self, words: &[&[u8]]) -> Result<(), FollowError> {
         if self.queued == 0 {
+            self.begun_in = self.session.database;
             self.run(&[b"MULTI"])?;
         }
         let reply = self.run(words)?;
@@ -181,38 +247,63 @@ impl<'a> Changes<'a> {
         if let Tree::Error(text) = &reply {
             // The command was not queued, so the transaction would be incomplete.
             self.run(&[b"DISCARD"])?;
-            self.queued = 0;
+            self.forget_queued();
             return Err(FollowError::Unsupported(format!(
                 "{}: {text}",
                 words[0].escape_ascii()
             )));
         }
-        if self.queued >= COMMANDS_MAX && !self.is_source_transaction {
-            return self.commit();
+        Ok(())
+    }
+
+    fn forget_queued(&mut self) {
+        self.queued = 0;
+        self.pending.clear();
+        self.must_requeue = false;
+    }
+
+    /// Queues the commands of a transaction again that could not be applied.
+    fn requeue(&mut self) -> Result<(), FollowError> {
+        let pending = std::mem::take(&mut self.pending);
+        self.forget_queued();
+        self.select(self.begun_in as usize)?;
+        let (mut parser, mut at) = (RequestParser::new(Limits::default()), 0);
+        while let Ok(Parsed::Command(length)) = parser.parse(&pending[at..]) {
+            let words: Vec<&[u8]> = parser.args(&pending[at..]).iter().collect();
+            self.queue(&words)?;
+            at += length;
         }
+        self.pending = pending;
         Ok(())
     }
 
     /// Commits the current transaction.
     fn commit(&mut self) -> Result<(), FollowError> {
+        if self.must_requeue {
+            self.requeue()?;
+        }
         if self.queued == 0 {
             return Ok(());
         }
         self.session.set_applied(self.position);
         let reply = self.run(&[b"EXEC"])?;
-        let count = std::mem::take(&mut self.queued);
         match &reply {
             Tree::Array(replies) => {
                 for reply in replies {
                     self.check(b"", reply)?;
                 }
             }
-            // Nothing was applied, such as for lack of memory.
+            Tree::Error(text) if is_no_space(text) => {
+                self.must_requeue = true;
+                return Err(FollowError::NoSpace(text.to_string()));
+            }
             Tree::Error(text) => return Err(FollowError::Unsupported(text.to_string())),
             _ => {}
         }
+        let count = self.queued as u64;
+        self.forget_queued();
         self.recorded = self.position;
-        self.count(count as u64);
+        self.count(count);
         Ok(())
     }
 
@@ -270,4 +361,14 @@ impl<'a> Changes<'a> {
             thread::sleep(AGAIN);
         }
     }
+}
+
+/// Returns whether a command has this name.
+fn is(words: &[&[u8]], name: &str) -> bool {
+    words[0].eq_ignore_ascii_case(name.as_bytes())
+}
+
+/// Returns whether an error says that the store has no memory, or its journal no space.
+fn is_no_space(text: &str) -> bool {
+    text.contains("OOM ") || text.contains("MISCONF ")
 }

@@ -25,6 +25,9 @@ pub enum FollowError {
     Unsupported(String),
     /// The source refused an ordinary command. The text contains the command's name and the error.
     Command(String),
+    /// The store has no memory for a change, or its journal no space. The change can be applied
+    /// later.
+    NoSpace(String),
     /// Another process already follows a source for this store.
     Followed,
     /// The store failed.
@@ -44,10 +47,26 @@ impl FollowError {
             | FollowError::Stopped => true,
             // The data set contains something that a store cannot hold.
             FollowError::Load(LoadError::Read(error)) => error.is_refused(),
-            FollowError::Store(error) => !error.is_wait() && !error.is_out_of_memory(),
+            FollowError::Store(error) => !error.is_wait() && !is_lack_of_space(error),
             _ => false,
         }
     }
+
+    /// Returns whether the store had no memory, or its journal no space.
+    pub(super) fn is_lack_of_space(&self) -> bool {
+        match self {
+            FollowError::NoSpace(_) => true,
+            FollowError::Load(LoadError::Store { error, .. }) | FollowError::Store(error) => {
+                is_lack_of_space(error)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether a store failed because it had no memory, or its journal no space.
+pub(super) fn is_lack_of_space(error: &Error) -> bool {
+    error.is_out_of_memory() || error.is_not_durable()
 }
 
 impl fmt::Display for FollowError {
@@ -74,6 +93,11 @@ impl fmt::Display for FollowError {
             FollowError::Command(text) => {
                 write!(formatter, "the source refused a command: {text}")
             }
+            FollowError::NoSpace(text) => write!(
+                formatter,
+                "no space for a change of the source: {text}; free space in the file system, and \
+                 following continues"
+            ),
             FollowError::Followed => formatter.write_str(
                 "another process already follows a source for this store; end it, or wait for its \
                  end with --elect",

@@ -11,7 +11,7 @@ use undercroft_engine::{
 };
 
 use crate::follow::changes::Changes;
-use crate::follow::error::FollowError;
+use crate::follow::error::{FollowError, is_lack_of_space};
 use crate::follow::link::{LOOK, Link};
 use crate::follow::probe;
 use crate::follow::sentinel;
@@ -27,6 +27,12 @@ const ACKNOWLEDGING: Duration = Duration::from_secs(1);
 const RECORDING: Duration = Duration::from_secs(1);
 /// The pauses before the first and between later attempts to connect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// The pause before a change is tried again for which there was no space.
+const SPACE_PAUSE: Duration = Duration::from_millis(500);
+/// The minimum pause before a data set is requested again for which there was no space, because it
+/// costs the source as much as a snapshot.
+const LOAD_PAUSE: Duration = Duration::from_secs(10);
 
 /// How to follow a source.
 #[derive(Clone, Debug)]
@@ -112,7 +118,7 @@ impl<'a> Follower<'a> {
     fn follow(&self) -> Result<(), FollowError> {
         let mut pause = PAUSES.0;
         while !self.must_stop() {
-            let connected = Instant::now();
+            let (connected, mut least) = (Instant::now(), Duration::ZERO);
             // No change has to wait until it is durable, because the place in the source's stream is
             // recovered together with the changes before it.
             let (ended, _) = self.store.deferring(|| self.follow_once());
@@ -128,15 +134,17 @@ impl<'a> Follower<'a> {
                     if error.is_final() {
                         return Err(error);
                     }
+                    if error.is_lack_of_space() {
+                        least = LOAD_PAUSE;
+                        // Readers and other stores need the memory of the incomplete data set.
+                        let _ = self.store.begin_loading();
+                    }
                 }
             }
             if connected.elapsed() > PAUSES.1 {
                 pause = PAUSES.0;
             }
-            let until = Instant::now() + pause;
-            while Instant::now() < until && !self.must_stop() {
-                thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
-            }
+            self.wait(pause.max(least));
             pause = (2 * pause).min(PAUSES.1);
         }
         Ok(())
@@ -180,7 +188,11 @@ impl<'a> Follower<'a> {
         link.source_offset = progress.source_offset;
         link.loaded_bytes = progress.loaded_bytes;
         link.error = progress.error.unwrap_or_default();
-        Ok(self.store.set_source_link(&link)?)
+        match self.store.set_source_link(&link) {
+            // The reports matter less than the changes.
+            Err(error) if is_lack_of_space(&error) => Ok(()),
+            recorded => Ok(recorded?),
+        }
     }
 
     /// Notes the address of the source in the record.
@@ -293,32 +305,66 @@ impl<'a> Follower<'a> {
         changes.replace_libraries(texts)
     }
 
+    /// Reports that there is no space for a change, and waits before the next attempt.
+    fn wait_for_space(&self, error: &FollowError) -> Result<(), FollowError> {
+        let text = error.to_string();
+        self.state.update(|progress| progress.error = Some(text));
+        self.wait(SPACE_PAUSE);
+        match self.must_stop() {
+            true => Err(FollowError::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for some time, or until the work must end.
+    fn wait(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until && !self.must_stop() {
+            thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+
     fn apply(&self, link: &mut Link<'_>, position: AppliedPosition) -> Result<(), FollowError> {
         let stops = || self.must_stop();
         let mut changes = Changes::new(self.store, self.host, self.state, &stops, position)?;
         let (mut acknowledged, mut recorded) = (None, Instant::now());
+        let mut lacks_space = false;
         loop {
-            let used = changes.apply(&link.input)?;
+            let (used, applied) = changes.apply(&link.input);
             link.input.drain(..used);
+            let lacked_space = std::mem::replace(
+                &mut lacks_space,
+                applied.as_ref().is_err_and(FollowError::is_lack_of_space),
+            );
+            match &applied {
+                Err(error) if lacks_space => self.wait_for_space(error)?,
+                _ => applied?,
+            }
+            if lacked_space && !lacks_space {
+                self.state.update(|progress| progress.error = None);
+            }
             // A process may wait for a place after which the source has sent no change.
             changes.record_position()?;
             let is_due = acknowledged.is_none_or(|at: Instant| at.elapsed() >= ACKNOWLEDGING);
             if is_due || changes.wants_position {
                 changes.wants_position = false;
                 acknowledged = Some(Instant::now());
-                let offset = changes.position.offset;
+                let offset = changes.applied().offset;
                 let heard = link.heard();
                 self.state.update(|progress| {
                     progress.heard = Some(heard);
                     progress.offset = offset;
                 });
+                // The source must hear from this replica even while there is no space.
                 link.send(&[b"REPLCONF", b"ACK", offset.to_string().as_bytes()])?;
                 if recorded.elapsed() >= RECORDING {
                     recorded = Instant::now();
                     self.record()?;
                 }
             }
-            link.receive()?;
+            if !lacks_space {
+                link.receive()?;
+            }
         }
     }
 }

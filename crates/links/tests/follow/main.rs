@@ -7,3 +7,4 @@ mod alone;
 mod hostile;
 mod place;
 mod played;
+mod space;

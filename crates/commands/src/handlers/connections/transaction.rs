@@ -201,6 +201,12 @@ impl CommittedTransaction {
         }
         let error = match outcome {
             Ok(()) => None,
+            // The source of a replica made the change, so it must not be left out.
+            Err(Failure::Reply(error))
+                if inner.session.transaction.applied.is_some() && error.is_lack_of_space() =>
+            {
+                return Err(error.into());
+            }
             Err(Failure::Reply(error)) => {
                 running.roll_back_to(&self.savepoint)?;
                 self.tape.cut(from);
