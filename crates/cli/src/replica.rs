@@ -1,6 +1,16 @@
-//! Describes the source of a replica.
+//! Describes the source of a replica, and ends the role of a replica.
+
+use std::thread;
+use std::time::{Duration, Instant};
 
 use undercroft_engine::{Lag, LinkStatus, SourceLink, Store};
+
+use crate::failure::Failure;
+
+/// The interval at which a wait looks for the end of a follower.
+const LOOK: Duration = Duration::from_millis(100);
+/// The longest wait for the end of a follower, which looks for the end of the role every 100 ms.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns a replica's connection to its source and its lag, or `None` if the store is no replica.
 pub(crate) fn followed(store: &Store) -> Option<(SourceLink, Lag)> {
@@ -29,4 +39,15 @@ pub(crate) fn status_name(status: LinkStatus) -> &'static str {
         LinkStatus::Loading => "loading",
         LinkStatus::Up => "up",
     }
+}
+
+/// Waits until no process follows the source of a store that is no replica any more, and forgets the
+/// source.
+pub(crate) fn end_role(store: &Store) -> Result<(), Failure> {
+    // A process that follows a source ends once it sees that the store is no replica.
+    let start = Instant::now();
+    while store.lock_following()?.is_none() && start.elapsed() < PATIENCE {
+        thread::sleep(LOOK);
+    }
+    Ok(store.forget_source()?)
 }

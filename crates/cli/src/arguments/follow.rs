@@ -16,11 +16,17 @@ URL is redis://[user:password@]host[:port], rediss:// for TLS, unix:///path or \
 redis+sentinel://host[:port],host[:port]/name. The environment variable UNDERCROFT_FOLLOW can contain it, so that the \
 password does not appear in the list of processes.
 
---end makes the store an ordinary one, which all processes may change.
+--promote ends a migration: it pauses the server's writers, waits until the store has all changes, compares the number \
+of keys and a sample of values, and makes the store an ordinary one, while another command follows or by itself. The \
+writers stay paused for the time that --pause says, in which programs change over to the store. If anything differs, the \
+writers continue, the store stays a replica, and the command fails.
+
+--end makes the store an ordinary one, which all processes may change, without a comparison.
 
 Examples:
   undercroft follow redis://db.example:6379 --store cache
   undercroft follow redis+sentinel://s1,s2,s3/main --store cache --elect
+  undercroft follow redis://db.example:6379 --store cache --promote
   undercroft follow --end --store cache")]
 pub(crate) struct Follow {
     /// The server to follow
@@ -39,6 +45,18 @@ pub(crate) struct Follow {
     /// Store hashes whose fields expire without the expiries, instead of refusing the server's data
     #[arg(long, conflicts_with = "end")]
     pub(crate) drop_field_expiry: bool,
+    /// Compare the store with the paused server, and make it an ordinary one
+    #[arg(long, conflicts_with_all = ["end", "elect"])]
+    pub(crate) promote: bool,
+    /// How long --promote pauses the server's writers
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        requires = "promote"
+    )]
+    pub(crate) pause: u64,
     /// Make the store an ordinary one again
     #[arg(long)]
     pub(crate) end: bool,

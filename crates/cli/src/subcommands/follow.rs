@@ -14,8 +14,10 @@ use crate::arguments::follow::Follow;
 use crate::failure::{Failure, Outcome, SUCCESS};
 use crate::interrupt::Interrupt;
 use crate::out::{say, tell};
+use crate::replica::end_role;
 use crate::size::{counted, grouped, human};
 use crate::store::{self, Access};
+use crate::subcommands::promote;
 
 /// The interval at which changes of the state are looked for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -28,6 +30,9 @@ pub(crate) fn run(arguments: &Follow) -> Outcome {
     }
     let url = arguments.url.as_deref().unwrap_or_default();
     let url = SourceUrl::parse(url).map_err(Failure::usage)?;
+    if arguments.promote {
+        return promote::run(arguments, url);
+    }
     let interrupt = Interrupt::catch()?;
     let mut store = store::open_or_create(arguments.store.name(), None)?;
     store.set_wait_hook(Box::new(interrupt.clone()));
@@ -80,12 +85,7 @@ fn end(arguments: &Follow) -> Outcome {
         )));
     }
     store.set_replica(false)?;
-    // A process that follows a source ends once it sees that the store is no replica.
-    let start = Instant::now();
-    while store.lock_following()?.is_none() && start.elapsed() < BETWEEN {
-        thread::sleep(LOOK);
-    }
-    store.forget_source()?;
+    end_role(&store)?;
     say!(
         "{} is no replica any more; it has {}",
         store.path().display(),

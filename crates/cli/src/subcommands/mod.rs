@@ -8,6 +8,7 @@
 //! - `journal_dump`: implements `journal dump`.
 //! - `moment`: parses and formats times.
 //! - `point_in_time`: recovers a store as it was at an earlier time, for `recover`.
+//! - `promote`: implements `follow --promote`.
 //! - `stat_json`: formats the statistics of `stat` as JSON.
 //! - `stores`: implements the subcommands `list` and `rm`.
 
@@ -21,6 +22,7 @@ pub(crate) mod journal;
 mod journal_dump;
 mod moment;
 mod point_in_time;
+mod promote;
 pub(crate) mod recover;
 pub(crate) mod serve;
 pub(crate) mod stat;

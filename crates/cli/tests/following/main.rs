@@ -2,4 +2,5 @@
 //! the data of its source after failovers, kills and a lack of memory.
 
 mod lag;
+mod promotion;
 mod support;

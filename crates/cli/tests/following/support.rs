@@ -1,6 +1,7 @@
 //! Starts sources, `undercroft follow` and other commands, and waits for events.
 
 use std::fmt::Debug;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -24,6 +25,17 @@ pub(crate) fn until(mut holds: impl FnMut() -> bool, describe: impl Fn() -> Stri
         assert!(start.elapsed() < PATIENCE, "{}", describe());
         thread::sleep(LOOK);
     }
+}
+
+/// Returns the seed of this run: `UNDERCROFT_SEED`, or a random one.
+pub(crate) fn seed() -> u64 {
+    let named = std::env::var("UNDERCROFT_SEED").ok();
+    let seed = named.map_or_else(
+        || fastrand::u64(..1 << 40),
+        |s| s.parse().expect("UNDERCROFT_SEED is a number"),
+    );
+    println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
+    seed
 }
 
 /// Starts a real Redis.
@@ -86,6 +98,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
 pub(crate) struct Run {
     pub(crate) status: i32,
     pub(crate) out: String,
+    pub(crate) errors: String,
 }
 
 /// Runs a command until it ends by itself.
@@ -95,6 +108,7 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     Run {
         status: output.status.code().expect("it ended by itself"),
         out: text(output.stdout),
+        errors: text(output.stderr),
     }
 }
 
@@ -115,10 +129,41 @@ impl Follower {
         Follower(child.expect("the binary runs"))
     }
 
+    /// Waits until the process has printed an error that contains a text.
+    pub(crate) fn wait_for_error(&mut self, text: &str) {
+        let errors = self.0.stderr.as_mut().expect("it is a pipe");
+        let mut lines = BufReader::new(errors).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains(text)), "{text}");
+    }
+
     /// Kills the process without a chance to finish.
     pub(crate) fn kill(&mut self) {
         self.0.kill().expect("it is a child");
         self.0.wait().expect("it is a child");
+    }
+
+    /// Waits until the process has ended by itself.
+    pub(crate) fn finish(mut self) -> Run {
+        let child = &mut self.0;
+        let mut status = None;
+        until(
+            || {
+                status = child.try_wait().expect("it is a child");
+                status.is_some()
+            },
+            || "the follower does not end".into(),
+        );
+        let (mut out, mut errors) = (String::new(), String::new());
+        let mut both = (self.0.stdout.take(), self.0.stderr.take());
+        if let (Some(stdout), Some(stderr)) = (&mut both.0, &mut both.1) {
+            stdout.read_to_string(&mut out).expect("text");
+            stderr.read_to_string(&mut errors).expect("text");
+        }
+        Run {
+            status: status.and_then(|status| status.code()).unwrap_or(-1),
+            out,
+            errors,
+        }
     }
 }
 
@@ -155,6 +200,14 @@ impl Place {
     pub(crate) fn path(&self, name: &str) -> String {
         let path = self.directory.path().join(name);
         path.to_str().expect("ASCII").to_owned()
+    }
+
+    pub(crate) fn get(&self, database: usize, key: &str) -> Option<String> {
+        let mut value = Vec::new();
+        let found = self.store.get(database, key.as_bytes(), &mut value);
+        found
+            .expect("a lookup")
+            .then(|| String::from_utf8_lossy(&value).into_owned())
     }
 
     /// Returns the position up to which the source's changes are applied.

@@ -28,6 +28,8 @@ pub enum FollowError {
     /// The store has no memory for a change, or its journal no space. The change can be applied
     /// later.
     NoSpace(String),
+    /// The store cannot be promoted, for this reason.
+    Promotion(String),
     /// Another process already follows a source for this store.
     Followed,
     /// The store failed.
@@ -43,6 +45,7 @@ impl FollowError {
         match self {
             FollowError::Url(_)
             | FollowError::Unsupported(_)
+            | FollowError::Promotion(_)
             | FollowError::Followed
             | FollowError::Stopped => true,
             // The data set contains something that a store cannot hold.
@@ -92,6 +95,9 @@ impl fmt::Display for FollowError {
             }
             FollowError::Command(text) => {
                 write!(formatter, "the source refused a command: {text}")
+            }
+            FollowError::Promotion(text) => {
+                write!(formatter, "the store stays a replica: {text}")
             }
             FollowError::NoSpace(text) => write!(
                 formatter,

@@ -98,7 +98,10 @@ impl<'a> Follower<'a> {
             return Ok(());
         };
         self.state.update(|progress| progress.error = None);
-        self.store.set_replica(true)?;
+        // After the death of another follower the store is a replica, unless the role has just ended.
+        if !self.store.is_replica() {
+            self.store.set_replica(true)?;
+        }
         if let Some(before) = self.store.source_link()? {
             // How current the store is does not depend on the process that follows.
             self.link.borrow_mut().current = before.current;
@@ -152,8 +155,16 @@ impl<'a> Follower<'a> {
 
     /// Takes the lock of the process that follows a source. Returns `None` if the work must end.
     fn lock(&self) -> Result<Option<RoleLock>, FollowError> {
+        let mut was_replica = false;
         loop {
-            match self.store.lock_following()? {
+            let lock = self.store.lock_following()?;
+            let is_replica = self.store.is_replica();
+            if was_replica && !is_replica {
+                // The role was ended, and must not begin again.
+                return Ok(None);
+            }
+            was_replica |= is_replica;
+            match lock {
                 Some(lock) => return Ok(Some(lock)),
                 None if !self.options.is_elected => return Err(FollowError::Followed),
                 None if (self.stops)() => return Ok(None),

@@ -20,6 +20,7 @@
 //! - `changes`: applies the source's changes.
 //! - `state`: the state of a follower, for reports.
 //! - `follower`: follows a source until it is told to stop.
+//! - `promotion`: compares a store with its source and makes it an ordinary one.
 
 mod changes;
 mod client;
@@ -27,6 +28,7 @@ mod error;
 mod follower;
 mod link;
 mod probe;
+mod promotion;
 mod sentinel;
 mod source_url;
 mod state;
@@ -36,5 +38,6 @@ mod transfer;
 pub use self::client::{SourceClient, SourcePosition};
 pub use self::error::FollowError;
 pub use self::follower::{FollowOptions, Follower};
+pub use self::promotion::{Compared, Promotion, promote};
 pub use self::source_url::{Address, SourceUrl};
 pub use self::state::{FollowState, Progress};

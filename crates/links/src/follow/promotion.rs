@@ -1,0 +1,257 @@
+//! Promotes a replica: makes it an ordinary store at a moment at which it is equal to its source, whose
+//! writers are paused for the comparison.
+
+use std::time::{Duration, Instant};
+
+use undercroft_engine::rdb::decode;
+use undercroft_engine::strings::STRING_MAX;
+use undercroft_engine::{DATABASES, Error, Ranges, Store, ValueType};
+use undercroft_resp::Value;
+
+use crate::follow::client::SourceClient;
+use crate::follow::error::FollowError;
+use crate::follow::source_url::SourceUrl;
+use crate::rdb::shown;
+
+/// How long the store may need to apply the last changes.
+const CATCHING_UP: Duration = Duration::from_secs(30);
+/// The interval at which a wait looks for requests to stop.
+const TURN: Duration = Duration::from_millis(100);
+/// The number of values that are compared in each database.
+const SAMPLE: usize = 100;
+/// The number of bytes after a value in a payload of DUMP: a version and a checksum.
+const FOOTER: usize = 10;
+
+/// The comparison that a promotion made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Promotion {
+    /// The position of the source's stream that the store has applied.
+    pub offset: u64,
+    /// The databases that have keys.
+    pub databases: Vec<Compared>,
+}
+
+/// The comparison of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// The number of the database.
+    pub database: usize,
+    /// The number of keys on both sides.
+    pub keys: u64,
+    /// The number of random keys whose values were compared.
+    pub values: u64,
+}
+
+/// Pauses the writers of a source for `pause`, waits until the store has applied all changes, compares
+/// both, and makes the store an ordinary one. Another process or thread must be following the source.
+/// After an error, the writers continue and the store stays a replica.
+///
+/// # Errors
+/// Returns [`FollowError::Promotion`] if the two differ or if the store does not catch up, or another
+/// error if the source cannot be reached or refuses a command.
+pub fn promote(
+    store: &Store,
+    url: &SourceUrl,
+    pause: Duration,
+    stops: &dyn Fn() -> bool,
+) -> Result<Promotion, FollowError> {
+    let mut client = SourceClient::connect(url, stops)?;
+    if client.position()?.is_replica {
+        return Err(FollowError::Promotion(
+            "the source is itself a replica, whose writers cannot be paused; name its master"
+                .into(),
+        ));
+    }
+    let start = Instant::now();
+    pause_writers(&mut client, pause)?;
+    let promoted = compare(store, &mut client, stops).and_then(|promotion| {
+        if start.elapsed() >= pause {
+            return Err(FollowError::Promotion(format!(
+                "the comparison took longer than {} seconds, so that the source may have changed; \
+                 use a longer --pause",
+                pause.as_secs()
+            )));
+        }
+        // The programs have the whole pause to change over to the store.
+        pause_writers(&mut client, pause)?;
+        store.set_replica(false)?;
+        Ok(promotion)
+    });
+    if promoted.is_err() {
+        // The pause also ends by itself.
+        let _ = client.call(&["CLIENT", "UNPAUSE"]);
+    }
+    promoted
+}
+
+fn pause_writers(client: &mut SourceClient<'_>, pause: Duration) -> Result<(), FollowError> {
+    let time = pause.as_millis().to_string();
+    let paused = client.call(&["CLIENT", "PAUSE", &time, "WRITE"]);
+    paused.map(drop).map_err(|error| match error {
+        FollowError::Command(text) => FollowError::Promotion(format!(
+            "the source cannot pause its writers, which needs Redis 6.2 or later and permission: \
+             {text}; stop the writers, then use --end"
+        )),
+        error => error,
+    })
+}
+
+fn compare(
+    store: &Store,
+    client: &mut SourceClient<'_>,
+    stops: &dyn Fn() -> bool,
+) -> Result<Promotion, FollowError> {
+    let offset = client.position()?.offset;
+    let start = Instant::now();
+    while !store.wait_until_applied(offset, TURN)? {
+        if stops() {
+            return Err(FollowError::Stopped);
+        }
+        if start.elapsed() >= CATCHING_UP {
+            return Err(FollowError::Promotion(format!(
+                "the store did not apply the changes of the source within {} seconds; look for the \
+                 reason in its lag and master_link_error",
+                CATCHING_UP.as_secs()
+            )));
+        }
+    }
+    let theirs = keys(client)?;
+    let mut databases = Vec::new();
+    for (database, &keys) in theirs.iter().enumerate() {
+        let ours = store.keys(database);
+        if ours != keys {
+            return Err(FollowError::Promotion(format!(
+                "database {database} has {keys} keys on the source, but {ours} in the store"
+            )));
+        }
+        if keys == 0 {
+            continue;
+        }
+        let values = compare_values(store, client, database)?;
+        databases.push(Compared {
+            database,
+            keys,
+            values,
+        });
+    }
+    Ok(Promotion { offset, databases })
+}
+
+/// Returns the number of keys in each database of the source.
+fn keys(client: &mut SourceClient<'_>) -> Result<[u64; DATABASES], FollowError> {
+    let mut keys = [0; DATABASES];
+    for (name, figures) in client.info("keyspace")? {
+        let Some(number) = name.strip_prefix("db") else {
+            continue;
+        };
+        let count = figures
+            .split(',')
+            .find_map(|figure| figure.strip_prefix("keys="));
+        let place = number
+            .parse()
+            .ok()
+            .and_then(|number: usize| keys.get_mut(number));
+        match (place, count.and_then(|count| count.parse().ok())) {
+            (Some(place), Some(count)) => *place = count,
+            _ => {
+                return Err(FollowError::Protocol(format!(
+                    "expected the number of keys of a database, got {name}:{figures}"
+                )));
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// Compares the values of random keys. Returns their number.
+fn compare_values(
+    store: &Store,
+    client: &mut SourceClient<'_>,
+    database: usize,
+) -> Result<u64, FollowError> {
+    client.call(&["SELECT", &database.to_string()])?;
+    let mut compared = 0;
+    for _ in 0..SAMPLE {
+        let Value::Bulk(key) = client.call(&["RANDOMKEY"])? else {
+            break;
+        };
+        // An expired key, which both sides still count, has no value any more.
+        let Value::Bulk(payload) = client.call(&[b"DUMP", &key[..]])? else {
+            continue;
+        };
+        let Some(theirs) = content_of(&payload) else {
+            // A value that a store holds in another form, such as a hash whose fields expire.
+            continue;
+        };
+        if found(store, database, &key)? != Some(theirs) {
+            return Err(FollowError::Promotion(format!(
+                "the key {} in database {database} has another value on the source than in the \
+                 store",
+                shown(&key)
+            )));
+        }
+        compared += 1;
+    }
+    Ok(compared)
+}
+
+/// The type and the items of a value, in an order that does not depend on its encoding.
+type Content = (ValueType, Vec<Vec<u8>>);
+
+/// Decodes a payload of DUMP. Returns `None` for a type that a store does not have.
+fn content_of(payload: &[u8]) -> Option<Content> {
+    let body = payload.get(..payload.len().checked_sub(FOOTER)?)?;
+    let (&kind, body) = body.split_first()?;
+    let mut items = Ranges::new();
+    let value_type = decode(kind, body, STRING_MAX as usize, &mut items)?;
+    Some(content(value_type, &items))
+}
+
+/// Returns the content of a key of the store.
+fn found(store: &Store, database: usize, key: &[u8]) -> Result<Option<Content>, Error> {
+    let key = store.key(key);
+    store.read(store.shards_of([&key]), |reader| {
+        let Some(entry) = reader.find(database, &key)? else {
+            return Ok(None);
+        };
+        let mut items = Ranges::new();
+        entry.append_items(reader.view(), &mut items)?;
+        Ok::<_, Error>(Some(content(entry.value_type()?, &items)))
+    })
+}
+
+fn content(value_type: ValueType, items: &Ranges) -> Content {
+    let items: Vec<&[u8]> = (0..items.len()).map(|index| items.get(index)).collect();
+    let width = match value_type {
+        // A replica lacks consumers without entries, so streams are counted only.
+        ValueType::Stream => return (value_type, Vec::new()),
+        ValueType::Hash | ValueType::SortedSet => 2,
+        _ => 1,
+    };
+    let mut parts: Vec<Vec<u8>> = items
+        .chunks(width)
+        .map(|part| {
+            // The length keeps the two halves apart.
+            let mut bytes = part[0].len().to_le_bytes().to_vec();
+            bytes.extend_from_slice(part[0]);
+            match (value_type, part.get(1)) {
+                // A number has several texts, such as 1e300 and 1e+300.
+                (ValueType::SortedSet, Some(score)) => {
+                    let text = std::str::from_utf8(score).unwrap_or_default();
+                    let score: Option<f64> = text.parse().ok();
+                    bytes.extend(score.map_or(0, f64::to_bits).to_le_bytes());
+                }
+                (_, Some(value)) => bytes.extend_from_slice(value),
+                (_, None) => {}
+            }
+            bytes
+        })
+        .collect();
+    if matches!(
+        value_type,
+        ValueType::Hash | ValueType::SortedSet | ValueType::Set
+    ) {
+        parts.sort_unstable();
+    }
+    (value_type, parts)
+}
