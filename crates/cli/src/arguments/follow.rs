@@ -16,6 +16,9 @@ URL is redis://[user:password@]host[:port], rediss:// for TLS, unix:///path or \
 redis+sentinel://host[:port],host[:port]/name. The environment variable UNDERCROFT_FOLLOW can contain it, so that the \
 password does not appear in the list of processes.
 
+--db and --prefix keep a part of the server's data in the store: the keys of one database, or those whose names begin with \
+a text, under the same names. Give the same options each time: with other ones, the data set is loaded again.
+
 --promote ends a migration: it pauses the server's writers, waits until the store has all changes, compares the number \
 of keys and a sample of values, and makes the store an ordinary one, while another command follows or by itself. The \
 writers stay paused for the time that --pause says, in which programs change over to the store. If anything differs, the \
@@ -42,6 +45,17 @@ pub(crate) struct Follow {
     /// Wait while another process follows for this store, and take its place when it ends
     #[arg(long, conflicts_with = "end")]
     pub(crate) elect: bool,
+    /// Follow only this database of the server
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        value_parser = clap::value_parser!(u8).range(..undercroft_engine::DATABASES as i64),
+        conflicts_with_all = ["end", "promote"]
+    )]
+    pub(crate) db: Option<u8>,
+    /// Follow only keys whose names begin with this text
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["end", "promote"])]
+    pub(crate) prefix: Option<String>,
     /// Store hashes whose fields expire without the expiries, instead of refusing the server's data
     #[arg(long, conflicts_with = "end")]
     pub(crate) drop_field_expiry: bool,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use undercroft_embedded::OpenStore;
 use undercroft_engine::LinkStatus;
 use undercroft_links::follow::{
-    FollowError, FollowOptions, FollowState, Follower, Progress, SourceUrl,
+    FollowError, FollowOptions, FollowState, Follower, KeyFilter, Progress, SourceUrl,
 };
 use undercroft_links::load::LoadOptions;
 
@@ -44,6 +44,10 @@ pub(crate) fn run(arguments: &Follow) -> Outcome {
     let options = FollowOptions {
         url,
         load,
+        filter: KeyFilter {
+            database: arguments.db.map(usize::from),
+            prefix: arguments.prefix.clone().unwrap_or_default().into_bytes(),
+        },
         is_elected: arguments.elect,
         listening_port: 0,
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use undercroft_embedded::OpenStore;
 use undercroft_engine::{LinkStatus, Store};
 use undercroft_links::follow::{
-    FollowError, FollowOptions, FollowState, Follower, Promotion, SourceUrl, promote,
+    FollowError, FollowOptions, FollowState, Follower, KeyFilter, Promotion, SourceUrl, promote,
 };
 use undercroft_links::load::LoadOptions;
 
@@ -38,9 +38,12 @@ pub(super) fn run(arguments: &Follow, url: SourceUrl) -> Outcome {
     let open = OpenStore::passing(applier);
     let mut load = LoadOptions::new();
     load.drop_field_expiry = arguments.drop_field_expiry;
+    // The store keeps the part of the source that it has.
+    let filter = KeyFilter::of_bytes(&store.source_filter()?);
     let options = FollowOptions {
         url: url.clone(),
         load,
+        filter: filter.clone(),
         // Another process follows, unless there is none or it dies.
         is_elected: true,
         listening_port: 0,
@@ -55,7 +58,7 @@ pub(super) fn run(arguments: &Follow, url: SourceUrl) -> Outcome {
         });
         let goes_on = || !interrupt.is_caught() && !follower.is_finished();
         let promoted = match wait_until_up(&store, &goes_on) {
-            true => promote(&store, &url, pause, &stops),
+            true => promote(&store, (&url, &filter), pause, &stops),
             false => Err(FollowError::Stopped),
         };
         ends.store(true, Ordering::Release);

@@ -1,6 +1,7 @@
 //! Tests `undercroft follow` with real servers: what it reports, how it ends, and that the store has
 //! the data of its source after failovers, kills and a lack of memory.
 
+mod filter;
 mod lag;
 mod promotion;
 mod support;

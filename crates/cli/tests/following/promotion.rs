@@ -1,35 +1,12 @@
 //! The cut-over of a migration: `undercroft follow --promote`.
 
 use undercroft_conformance::client::Client;
-use undercroft_conformance::generate::{FAMILIES, Family, Generator};
 use undercroft_conformance::servers::{Kind, Server, Settings};
 use undercroft_engine::{LinkStatus, Store};
 
 use crate::support::{
-    Follower, Place, Run, call, field, place_of, redis, run, seed, until, url_of,
+    Changes, Follower, Place, Run, call, field, place_of, redis, run, seed, until, url_of,
 };
-
-/// Fills a server with random keys of every type in every database.
-fn fill(source: &Server, seed: u64) {
-    let never = ["blocking", "messages", "server"];
-    let families: Vec<Family> = FAMILIES
-        .iter()
-        .filter(|family| !never.contains(&family.name))
-        .copied()
-        .collect();
-    let mut random = Generator::new(seed, &families);
-    let mut client = Client::connect(source.address()).expect("it accepts");
-    for _ in 0..30 {
-        let mut batch: Vec<_> = (0..100).map(|_| random.command()).collect();
-        while random.is_amid() {
-            batch.push(random.command());
-        }
-        client.pipeline(&batch).expect("the source runs them");
-    }
-    for number in 0..200 {
-        call(source, &["SET", &format!("key:{number}"), "value"]);
-    }
-}
 
 fn promote(source: &Server, place: &Place, options: &[&str]) -> Run {
     let path = place.path("store");
@@ -67,9 +44,11 @@ fn is_paused(source: &Server) -> bool {
 
 #[test]
 fn promotion_compares_and_ends_the_role_while_another_process_follows() {
-    let seed = seed();
     let source = redis(&[]);
-    fill(&source, seed);
+    Changes::new(seed(), &source).make(3000);
+    for number in 0..200 {
+        call(&source, &["SET", &format!("key:{number}"), "value"]);
+    }
     let place = Place::new();
     let follower = Follower::start(&url_of(&source), place.store.path(), &[]);
     place.wait_for_status(LinkStatus::Up);

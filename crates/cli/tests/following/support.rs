@@ -3,12 +3,14 @@
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command as Process, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use undercroft_conformance::client::{Address, Client};
+use undercroft_conformance::command::Command;
+use undercroft_conformance::generate::{FAMILIES, Family, Generator};
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings};
 use undercroft_engine::{LinkStatus, Options, Store};
@@ -49,6 +51,40 @@ pub(crate) fn redis(arguments: &[&str]) -> Server {
     Server::start(Kind::Redis, settings).expect("redis-server starts")
 }
 
+/// Random changes of a source: keys of every type in every database.
+pub(crate) struct Changes {
+    random: Generator,
+    writer: Client,
+}
+
+impl Changes {
+    pub(crate) fn new(seed: u64, source: &Server) -> Changes {
+        // Blocked clients and messages leave nothing to compare, and the source's own settings are
+        // not replicated.
+        let never = ["blocking", "messages", "server"];
+        let families: Vec<Family> = FAMILIES
+            .iter()
+            .filter(|family| !never.contains(&family.name))
+            .copied()
+            .collect();
+        Changes {
+            random: Generator::new(seed, &families),
+            writer: Client::connect(source.address()).expect("it accepts"),
+        }
+    }
+
+    /// Runs random commands on the source.
+    pub(crate) fn make(&mut self, commands: usize) {
+        for _ in 0..commands.div_ceil(100) {
+            let mut batch: Vec<Command> = (0..100).map(|_| self.random.command()).collect();
+            while self.random.is_amid() {
+                batch.push(self.random.command());
+            }
+            self.writer.pipeline(&batch).expect("the source runs them");
+        }
+    }
+}
+
 /// Returns the address of a server as host and port.
 pub(crate) fn place_of(server: &Server) -> String {
     let Address::Tcp(place) = server.address() else {
@@ -87,8 +123,8 @@ pub(crate) fn offset_of(source: &Server) -> u64 {
 }
 
 /// Returns the `undercroft` command with an empty environment.
-pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("undercroft"));
+pub(crate) fn command(arguments: &[&str]) -> Process {
+    let mut command = Process::new(assert_cmd::cargo::cargo_bin("undercroft"));
     command.args(arguments).env_clear().stdin(Stdio::null());
     command
 }

@@ -35,6 +35,9 @@ const LINK: &[u8] = b"link";
 /// The number of bytes in a replication id.
 pub const REPLICATION_ID: usize = 40;
 
+/// The key of the record of which of the source's keys the store has, in the same dictionary.
+const FILTER: &[u8] = b"filter";
+
 /// A place in a source's stream of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AppliedPosition {
@@ -204,6 +207,28 @@ impl Store {
             let positions = shards.iter().map(|shard| position_in(reader, shard));
             let position = positions.max().unwrap_or_default();
             Ok::<_, Error>(Some(Source { id, position }))
+        })
+    }
+
+    /// Returns the record of which of the source's keys the store has, or an empty one if it has all.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn source_filter(&self) -> Result<Vec<u8>, Error> {
+        let filter = self.read(ShardSet::one(0), |reader| source_text(self, reader, FILTER))?;
+        Ok(filter.unwrap_or_default())
+    }
+
+    /// Records which of the source's keys the next data set has. [`forget_source`] removes the record.
+    ///
+    /// [`forget_source`]: Self::forget_source
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write).
+    pub fn set_source_filter(&self, filter: &[u8]) -> Result<(), Error> {
+        let key = self.hidden_key(0, FILTER);
+        self.write(ShardSet::one(0), |writer| {
+            writer.set(SOURCE, &key, filter, Expiry::Never)
         })
     }
 

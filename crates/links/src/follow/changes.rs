@@ -11,9 +11,10 @@ use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
 use undercroft_engine::{AppliedPosition, DATABASES, Store};
-use undercroft_resp::{Limits, Parsed, RequestParser};
+use undercroft_resp::{Limits, Parsed, RequestParser, encode};
 
 use crate::follow::error::{FollowError, is_lack_of_space};
+use crate::follow::filter::{Effect, KeyFilter};
 use crate::follow::state::FollowState;
 
 /// The maximum number of commands that are applied as one transaction.
@@ -26,6 +27,7 @@ const AGAIN: Duration = Duration::from_millis(1);
 /// The session in which a source's changes are applied.
 pub(super) struct Changes<'a> {
     store: &'a Store,
+    filter: &'a KeyFilter,
     host: Host<'a>,
     state: &'a FollowState,
     stops: &'a dyn Fn() -> bool,
@@ -52,7 +54,7 @@ pub(super) struct Changes<'a> {
 
 impl<'a> Changes<'a> {
     pub(super) fn new(
-        store: &'a Store,
+        (store, filter): (&'a Store, &'a KeyFilter),
         host: Host<'a>,
         state: &'a FollowState,
         stops: &'a dyn Fn() -> bool,
@@ -60,6 +62,7 @@ impl<'a> Changes<'a> {
     ) -> Result<Changes<'a>, FollowError> {
         let mut changes = Changes {
             store,
+            filter,
             host,
             state,
             stops,
@@ -228,12 +231,38 @@ impl<'a> Changes<'a> {
                 return self.select(database);
             }
         }
-        self.queue(words)?;
-        self.pending.extend_from_slice(bytes);
+        if self.filter.is_all() {
+            self.queue(words)?;
+            self.pending.extend_from_slice(bytes);
+        } else {
+            self.queue_followed(words, bytes)?;
+        }
         if self.queued >= COMMANDS_MAX && !self.is_source_transaction {
             return self.commit();
         }
         Ok(())
+    }
+
+    /// Adds the part of a command that concerns followed keys to the current transaction.
+    fn queue_followed(&mut self, words: &[&[u8]], bytes: &[u8]) -> Result<(), FollowError> {
+        match self.filter.effect(self.position.database, words) {
+            Effect::Nothing => Ok(()),
+            Effect::Whole => {
+                self.queue(words)?;
+                self.pending.extend_from_slice(bytes);
+                Ok(())
+            }
+            Effect::Part(part) => {
+                let part: Vec<&[u8]> = part.iter().map(Vec::as_slice).collect();
+                self.queue(&part)?;
+                encode::command(&mut self.pending, &part);
+                Ok(())
+            }
+            Effect::Unknown => {
+                let name = words[0].escape_ascii().to_string();
+                Err(FollowError::Unfiltered(name))
+            }
+        }
     }
 
     /// Adds a command to the current transaction.

@@ -28,6 +28,8 @@ pub enum FollowError {
     /// The store has no memory for a change, or its journal no space. The change can be applied
     /// later.
     NoSpace(String),
+    /// The source made this change to keys that the store has from keys that its filter leaves out.
+    Unfiltered(String),
     /// The store cannot be promoted, for this reason.
     Promotion(String),
     /// Another process already follows a source for this store.
@@ -96,6 +98,11 @@ impl fmt::Display for FollowError {
             FollowError::Command(text) => {
                 write!(formatter, "the source refused a command: {text}")
             }
+            FollowError::Unfiltered(text) => write!(
+                formatter,
+                "{text} needs keys of the source that this store leaves out; loading the data set \
+                 again"
+            ),
             FollowError::Promotion(text) => {
                 write!(formatter, "the store stays a replica: {text}")
             }

@@ -12,6 +12,7 @@ use undercroft_engine::{
 
 use crate::follow::changes::Changes;
 use crate::follow::error::{FollowError, is_lack_of_space};
+use crate::follow::filter::KeyFilter;
 use crate::follow::link::{LOOK, Link};
 use crate::follow::probe;
 use crate::follow::sentinel;
@@ -41,6 +42,8 @@ pub struct FollowOptions {
     pub url: SourceUrl,
     /// How to load its data sets.
     pub load: LoadOptions,
+    /// The keys of the source that the store has.
+    pub filter: KeyFilter,
     /// Whether to wait while another process follows a source for the store, and to take its place
     /// when it ends. Otherwise, this is an error.
     pub is_elected: bool,
@@ -57,6 +60,9 @@ pub struct Follower<'a> {
     stops: &'a dyn Fn() -> bool,
     /// The record of the connection in the store.
     link: RefCell<SourceLink>,
+    /// Whether the next connection must load the data set, although the store has a place in the
+    /// stream.
+    must_reload: Cell<bool>,
 }
 
 /// How the source continues.
@@ -84,6 +90,7 @@ impl<'a> Follower<'a> {
             state,
             stops,
             link: RefCell::default(),
+            must_reload: Cell::default(),
         }
     }
 
@@ -136,6 +143,9 @@ impl<'a> Follower<'a> {
                     let _ = self.record();
                     if error.is_final() {
                         return Err(error);
+                    }
+                    if matches!(error, FollowError::Unfiltered(_)) {
+                        self.must_reload.set(true);
                     }
                     if error.is_lack_of_space() {
                         least = LOAD_PAUSE;
@@ -237,7 +247,7 @@ impl<'a> Follower<'a> {
                 self.state
                     .update(|progress| progress.status = LinkStatus::Loading);
                 self.record()?;
-                let load = &self.options.load;
+                let load = (&self.options.load, &self.options.filter);
                 let recorded = Cell::new(Instant::now());
                 let record = || {
                     if recorded.get().elapsed() >= RECORDING {
@@ -248,7 +258,9 @@ impl<'a> Follower<'a> {
                 };
                 let libraries = |texts: &[Vec<u8>]| self.load_libraries(texts);
                 let to = (self.store, self.state);
-                transfer::receive(&mut link, to, &source, load, &record, &libraries)?
+                let source = transfer::receive(&mut link, to, &source, load, &record, &libraries)?;
+                self.must_reload.set(false);
+                source
             }
         };
         self.state.forget_source();
@@ -273,7 +285,13 @@ impl<'a> Follower<'a> {
 
     /// Begins the replication, if possible where the store's changes end.
     fn begin(&self, link: &mut Link<'_>) -> Result<Begun, FollowError> {
-        let known = self.store.source()?;
+        let filter = self.options.filter.to_bytes();
+        if self.store.source_filter()? != filter {
+            // The store has another part of the source.
+            self.store.forget_source()?;
+            self.store.set_source_filter(&filter)?;
+        }
+        let known = self.store.source()?.filter(|_| !self.must_reload.get());
         let reply = match &known {
             Some(source) => {
                 let next = (source.position.offset + 1).to_string();
@@ -308,11 +326,20 @@ impl<'a> Follower<'a> {
         }
     }
 
+    fn changes<'c>(
+        &'c self,
+        stops: &'c dyn Fn() -> bool,
+        position: AppliedPosition,
+    ) -> Result<Changes<'c>, FollowError> {
+        let filter = &self.options.filter;
+        Changes::new((self.store, filter), self.host, self.state, stops, position)
+    }
+
     /// Replaces the store's function libraries with those of the source.
     fn load_libraries(&self, texts: &[Vec<u8>]) -> Result<(), FollowError> {
         let position = AppliedPosition::default();
         let stops = || self.must_stop();
-        let mut changes = Changes::new(self.store, self.host, self.state, &stops, position)?;
+        let mut changes = self.changes(&stops, position)?;
         changes.replace_libraries(texts)
     }
 
@@ -337,7 +364,7 @@ impl<'a> Follower<'a> {
 
     fn apply(&self, link: &mut Link<'_>, position: AppliedPosition) -> Result<(), FollowError> {
         let stops = || self.must_stop();
-        let mut changes = Changes::new(self.store, self.host, self.state, &stops, position)?;
+        let mut changes = self.changes(&stops, position)?;
         let (mut acknowledged, mut recorded) = (None, Instant::now());
         let mut lacks_space = false;
         loop {

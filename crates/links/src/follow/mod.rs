@@ -11,6 +11,7 @@
 //!
 //! - `error`: the reasons why following ended.
 //! - `source_url`: where a source is, and how to log in.
+//! - `filter`: the part of a source that a store follows.
 //! - `stream`: a connection over TCP, TLS or a unix socket.
 //! - `link`: the connection with its buffer, and the commands that begin the replication.
 //! - `sentinel`: asks Sentinels for the address of a source.
@@ -25,6 +26,7 @@
 mod changes;
 mod client;
 mod error;
+mod filter;
 mod follower;
 mod link;
 mod probe;
@@ -37,6 +39,7 @@ mod transfer;
 
 pub use self::client::{SourceClient, SourcePosition};
 pub use self::error::FollowError;
+pub use self::filter::KeyFilter;
 pub use self::follower::{FollowOptions, Follower};
 pub use self::promotion::{Compared, Promotion, promote};
 pub use self::source_url::{Address, SourceUrl};

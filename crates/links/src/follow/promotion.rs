@@ -1,6 +1,7 @@
 //! Promotes a replica: makes it an ordinary store at a moment at which it is equal to its source, whose
 //! writers are paused for the comparison.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use undercroft_engine::rdb::decode;
@@ -10,6 +11,7 @@ use undercroft_resp::Value;
 
 use crate::follow::client::SourceClient;
 use crate::follow::error::FollowError;
+use crate::follow::filter::KeyFilter;
 use crate::follow::source_url::SourceUrl;
 use crate::rdb::shown;
 
@@ -51,7 +53,7 @@ pub struct Compared {
 /// error if the source cannot be reached or refuses a command.
 pub fn promote(
     store: &Store,
-    url: &SourceUrl,
+    (url, filter): (&SourceUrl, &KeyFilter),
     pause: Duration,
     stops: &dyn Fn() -> bool,
 ) -> Result<Promotion, FollowError> {
@@ -64,7 +66,7 @@ pub fn promote(
     }
     let start = Instant::now();
     pause_writers(&mut client, pause)?;
-    let promoted = compare(store, &mut client, stops).and_then(|promotion| {
+    let promoted = compare((store, filter), &mut client, stops).and_then(|promotion| {
         if start.elapsed() >= pause {
             return Err(FollowError::Promotion(format!(
                 "the comparison took longer than {} seconds, so that the source may have changed; \
@@ -97,7 +99,7 @@ fn pause_writers(client: &mut SourceClient<'_>, pause: Duration) -> Result<(), F
 }
 
 fn compare(
-    store: &Store,
+    (store, filter): (&Store, &KeyFilter),
     client: &mut SourceClient<'_>,
     stops: &dyn Fn() -> bool,
 ) -> Result<Promotion, FollowError> {
@@ -118,6 +120,14 @@ fn compare(
     let theirs = keys(client)?;
     let mut databases = Vec::new();
     for (database, &keys) in theirs.iter().enumerate() {
+        if !filter.has_database(database) {
+            continue;
+        }
+        client.call(&["SELECT", &database.to_string()])?;
+        let (keys, sample) = match filter.prefix.is_empty() || keys == 0 {
+            true => (keys, random_keys(client)?),
+            false => keys_with(client, &filter.prefix, stops)?,
+        };
         let ours = store.keys(database);
         if ours != keys {
             return Err(FollowError::Promotion(format!(
@@ -127,7 +137,7 @@ fn compare(
         if keys == 0 {
             continue;
         }
-        let values = compare_values(store, client, database)?;
+        let values = compare_values(store, client, database, &sample)?;
         databases.push(Compared {
             database,
             keys,
@@ -163,18 +173,69 @@ fn keys(client: &mut SourceClient<'_>) -> Result<[u64; DATABASES], FollowError> 
     Ok(keys)
 }
 
-/// Compares the values of random keys. Returns their number.
+/// Returns random keys of the selected database.
+fn random_keys(client: &mut SourceClient<'_>) -> Result<Vec<Vec<u8>>, FollowError> {
+    let mut keys = Vec::new();
+    for _ in 0..SAMPLE {
+        match client.call(&["RANDOMKEY"])? {
+            Value::Bulk(key) => keys.push(key),
+            _ => break,
+        }
+    }
+    Ok(keys)
+}
+
+/// Returns the number of keys of the selected database that have a prefix, and some of them.
+fn keys_with(
+    client: &mut SourceClient<'_>,
+    prefix: &[u8],
+    stops: &dyn Fn() -> bool,
+) -> Result<(u64, Vec<Vec<u8>>), FollowError> {
+    let mut pattern = Vec::new();
+    for &byte in prefix {
+        if b"*?[]\\".contains(&byte) {
+            pattern.push(b'\\');
+        }
+        pattern.push(byte);
+    }
+    pattern.push(b'*');
+    // SCAN can return a key twice if the table is resized at the same time.
+    let mut found = HashSet::new();
+    let mut cursor = b"0".to_vec();
+    loop {
+        if stops() {
+            return Err(FollowError::Stopped);
+        }
+        let words = [b"SCAN", &cursor[..], b"MATCH", &pattern, b"COUNT", b"1000"];
+        let Value::Array(parts) = client.call(&words)? else {
+            return Err(FollowError::Protocol("expected a page of SCAN".into()));
+        };
+        let [Value::Bulk(next), Value::Array(keys)] = &parts[..] else {
+            return Err(FollowError::Protocol("expected a page of SCAN".into()));
+        };
+        found.extend(keys.iter().filter_map(|key| match key {
+            Value::Bulk(key) => Some(key.clone()),
+            _ => None,
+        }));
+        cursor.clone_from(next);
+        if cursor == b"0" {
+            break;
+        }
+    }
+    // The order of a hash set is random.
+    let sample = found.iter().take(SAMPLE).cloned().collect();
+    Ok((found.len() as u64, sample))
+}
+
+/// Compares the values of keys of the selected database. Returns the number of values.
 fn compare_values(
     store: &Store,
     client: &mut SourceClient<'_>,
     database: usize,
+    keys: &[Vec<u8>],
 ) -> Result<u64, FollowError> {
-    client.call(&["SELECT", &database.to_string()])?;
     let mut compared = 0;
-    for _ in 0..SAMPLE {
-        let Value::Bulk(key) = client.call(&["RANDOMKEY"])? else {
-            break;
-        };
+    for key in keys {
         // An expired key, which both sides still count, has no value any more.
         let Value::Bulk(payload) = client.call(&[b"DUMP", &key[..]])? else {
             continue;
@@ -183,11 +244,11 @@ fn compare_values(
             // A value that a store holds in another form, such as a hash whose fields expire.
             continue;
         };
-        if found(store, database, &key)? != Some(theirs) {
+        if found(store, database, key)? != Some(theirs) {
             return Err(FollowError::Promotion(format!(
                 "the key {} in database {database} has another value on the source than in the \
                  store",
-                shown(&key)
+                shown(key)
             )));
         }
         compared += 1;

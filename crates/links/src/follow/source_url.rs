@@ -147,7 +147,7 @@ impl SourceUrl {
             (false, _) if addresses.len() > 1 => return Err(fail("one host")),
             (false, "" | "0") => None,
             (false, _) => {
-                return Err(fail("no database, because all databases are replicated"));
+                return Err(fail("no database, which --db selects"));
             }
             (true, "") => return Err(fail("the name of the master after the Sentinels")),
             (true, name) => Some(decode(name)?),

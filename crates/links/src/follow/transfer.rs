@@ -5,9 +5,10 @@ use std::io::{self, Read};
 use undercroft_engine::{AppliedPosition, Source, Store};
 
 use crate::follow::error::FollowError;
+use crate::follow::filter::KeyFilter;
 use crate::follow::link::Link;
 use crate::follow::state::FollowState;
-use crate::load::{LoadOptions, load};
+use crate::load::{LoadOptions, load_some};
 use crate::rdb::Reader;
 
 /// The length of the mark after a data set whose length the source does not know in advance.
@@ -52,7 +53,7 @@ pub(super) fn receive(
     link: &mut Link<'_>,
     (store, state): (&Store, &FollowState),
     source: &Source,
-    options: &LoadOptions,
+    (options, filter): (&LoadOptions, &KeyFilter),
     record: &dyn Fn(),
     replace_libraries: ReplaceLibraries<'_>,
 ) -> Result<Source, FollowError> {
@@ -68,11 +69,18 @@ pub(super) fn receive(
     };
     let input = Input { link, left };
     let mut reader = Reader::new(input).map_err(crate::load::LoadError::from)?;
-    let loaded = load(&mut reader, Some(store), &options, &mut |bytes| {
-        state.update(|progress| progress.loaded_bytes = bytes);
-        record();
-        true
-    });
+    let is_wanted = |database, key: &[u8]| filter.has(database, key);
+    let loaded = load_some(
+        &mut reader,
+        Some(store),
+        &options,
+        &is_wanted,
+        &mut |bytes| {
+            state.update(|progress| progress.loaded_bytes = bytes);
+            record();
+            true
+        },
+    );
     let (rest, input) = reader.into_rest();
     let (link, left) = (input.link, input.left);
     if link.must_stop() {

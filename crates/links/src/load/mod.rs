@@ -42,6 +42,20 @@ pub fn load<R: Read>(
     options: &LoadOptions,
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Loaded, LoadError> {
+    load_some(reader, store, options, &|_, _| true, watch)
+}
+
+/// Loads the keys of a file for whose database and name `is_wanted` returns true, like [`load`].
+///
+/// # Errors
+/// Returns the errors of [`load`], except for errors in the values of other keys.
+pub fn load_some<R: Read>(
+    reader: &mut Reader<R>,
+    store: Option<&Store>,
+    options: &LoadOptions,
+    is_wanted: &dyn Fn(usize, &[u8]) -> bool,
+    watch: &mut dyn FnMut(u64) -> bool,
+) -> Result<Loaded, LoadError> {
     let mut applier = Applier::new(store, options);
     let helpers = options.threads.clamp(1, THREADS_MAX) - 1;
     thread::scope(|scope| {
@@ -59,7 +73,7 @@ pub fn load<R: Read>(
             empty,
             next: 0,
         };
-        let read = read(reader, &mut team, &mut applier, watch);
+        let read = read(reader, &mut team, &mut applier, is_wanted, watch);
         applier.expect(0);
         // An error of a helper explains why its channel was closed.
         for helper in team.helpers {
@@ -124,6 +138,7 @@ fn read<R: Read>(
     reader: &mut Reader<R>,
     team: &mut Team<'_>,
     applier: &mut Applier<'_>,
+    is_wanted: &dyn Fn(usize, &[u8]) -> bool,
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Loaded, LoadError> {
     let mut loaded = Loaded::default();
@@ -132,7 +147,9 @@ fn read<R: Read>(
         let is_last = match reader.next_event()? {
             None => true,
             Some(Event::Key(key)) => {
-                batch.push(&key);
+                if is_wanted(key.database, key.key) {
+                    batch.push(&key);
+                }
                 false
             }
             Some(Event::Library { text, .. }) => {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use undercroft_engine::rdb::{self, RdbVersion};
 use undercroft_engine::{Encoding, Options, Ranges, Store, ValueType};
 use undercroft_links::follow::{
-    Address, FollowError, FollowOptions, FollowState, Follower, Progress, SourceUrl,
+    Address, FollowError, FollowOptions, FollowState, Follower, KeyFilter, Progress, SourceUrl,
 };
 use undercroft_links::load::LoadOptions;
 use undercroft_links::rdb::{EncodedKey, Writer, append_key};
@@ -84,6 +84,7 @@ impl Played {
             let options = FollowOptions {
                 url: url(&self.socket),
                 load: LoadOptions::new(),
+                filter: KeyFilter::default(),
                 is_elected: false,
                 listening_port: 0,
             };

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use undercroft_engine::Store;
-use undercroft_links::follow::{Address, FollowOptions, FollowState, Follower, SourceUrl};
+use undercroft_links::follow::{
+    Address, FollowOptions, FollowState, Follower, KeyFilter, SourceUrl,
+};
 use undercroft_links::load::LoadOptions;
 
 use crate::log::log;
@@ -32,6 +34,7 @@ pub(super) fn follow(
     let options = FollowOptions {
         url,
         load: LoadOptions::new(),
+        filter: KeyFilter::default(),
         is_elected: true,
         listening_port: server.tcp_port,
     };
