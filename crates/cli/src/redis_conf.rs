@@ -63,8 +63,6 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ),
     ("loadmodule", &[], "modules are not supported"),
     ("rename-command", &[], "commands cannot be renamed"),
-    ("replicaof", &[""], "replication is not supported"),
-    ("slaveof", &[""], "replication is not supported"),
     ("tls-cluster", &["no"], "TLS is not supported"),
     ("tls-port", &["0"], "TLS is not supported"),
     ("tls-replication", &["no"], "TLS is not supported"),

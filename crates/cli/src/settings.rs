@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) durability: Option<Durability>,
     /// The folder of the journal.
     pub(crate) journal: Option<PathBuf>,
+    /// The host and the port of the source to follow.
+    pub(crate) source: Option<(String, u16)>,
     /// The directives in the file that have no effect, in their original form.
     pub(crate) skipped: Vec<String>,
 }
@@ -41,6 +43,7 @@ impl Settings {
             config: undercroft_server::default_config(),
             durability: None,
             journal: None,
+            source: None,
             skipped: Vec::new(),
         };
         let mut redis_terms = RedisTerms::default();
@@ -189,6 +192,7 @@ impl Settings {
             "capacity" => self.capacity = Some(parse_bytes(value)?),
             "durability" => self.durability = Some(parse_mode(value)?),
             "journal" => self.journal = Some(value.into()),
+            "replicaof" | "slaveof" => self.source = parse_source(value)?,
             "threads" => {
                 let threads: Option<usize> = value.parse().ok().filter(|n| (1..=1024).contains(n));
                 self.threads = threads.ok_or_else(|| {
@@ -204,6 +208,20 @@ impl Settings {
         }
         Ok(None)
     }
+}
+
+/// Parses a source, which is a host and a port, or `no one` for none.
+fn parse_source(text: &str) -> Result<Option<(String, u16)>, String> {
+    if text.is_empty() || text.eq_ignore_ascii_case("no one") {
+        return Ok(None);
+    }
+    let source = text.split_once(' ').and_then(|(host, port)| {
+        let port = port.trim().parse().ok().filter(|&port| port != 0)?;
+        Some((host.to_owned(), port))
+    });
+    source
+        .map(Some)
+        .ok_or_else(|| format!("expected a host and a port from 1 to 65535, got '{text}'"))
 }
 
 /// Parses a durability mode.
@@ -312,6 +330,16 @@ mod tests {
     }
 
     #[test]
+    fn source_is_a_host_and_a_port() {
+        let source = |file: &str| settings(&[], file).map(|settings| settings.source);
+        let expected = Some(("db.example".to_owned(), 6380));
+        assert_eq!(source("replicaof db.example 6380"), Ok(expected.clone()));
+        assert_eq!(source("SLAVEOF db.example 6380"), Ok(expected));
+        assert_eq!(source("replicaof no one"), Ok(None));
+        assert_eq!(source("replicaof \"\""), Ok(None));
+    }
+
+    #[test]
     fn errors_name_the_file_and_line() {
         for (arguments, file, expected) in [
             (
@@ -321,6 +349,16 @@ mod tests {
             ),
             (&[], "port\n", "conf, line 1: expected a value after 'port'"),
             (&[], "requirepass \"a\n", "conf, line 1: unbalanced quotes"),
+            (
+                &[],
+                "replicaof db.example",
+                "conf, line 1: expected a host and a port from 1 to 65535, got 'db.example'",
+            ),
+            (
+                &[],
+                "slaveof db.example 0",
+                "conf, line 1: expected a host and a port from 1 to 65535, got 'db.example 0'",
+            ),
             (
                 &["--threads", "0"],
                 "",

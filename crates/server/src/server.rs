@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 
 use undercroft_commands::config::{Config, Value};
+use undercroft_commands::context::Control;
 use undercroft_engine::Store;
 
 use crate::error::Error;
@@ -31,6 +32,9 @@ pub struct Options {
     pub journal: Option<PathBuf>,
     /// The file to which SAVE and BGSAVE write snapshots, or `None` if the operator chose none.
     pub snapshot: Option<PathBuf>,
+    /// The host and the port of the source that the server follows from the start, or `None` for the
+    /// one that a server followed last, if it has not ended this.
+    pub source: Option<(String, u16)>,
 }
 
 /// Returns a server's default configuration. It is stricter than [`Config::new`] toward clients
@@ -51,6 +55,8 @@ pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
     polls: Vec<Poll>,
+    /// The source to follow from the start.
+    source: Option<(String, u16)>,
 }
 
 /// A handle that stops a server from another thread.
@@ -121,6 +127,7 @@ impl Server {
         }
         Ok(Server {
             shared: shared.share(),
+            source: options.source,
             listeners,
             polls,
         })
@@ -167,6 +174,7 @@ impl Server {
     pub fn run(self) -> Result<(), Error> {
         let Server {
             shared,
+            source,
             listeners,
             polls,
         } = self;
@@ -201,6 +209,7 @@ impl Server {
             threads.push(spawned.map_err(|error| Error::new("starting a thread", error))?);
         }
         let guard = StopOnEnd(shared.clone());
+        follow(&shared, source);
         let mut result = first.run();
         drop(guard);
         shared.following.end();
@@ -214,6 +223,21 @@ impl Server {
             std::panic::resume_unwind(panic);
         }
         result.map_err(fail)
+    }
+}
+
+/// Follows a source: the given one, or the one that a server followed last.
+fn follow(shared: &Shared, source: Option<(String, u16)>) {
+    let store = shared.store();
+    let last = || {
+        let link = store.source_link().ok().flatten();
+        let link = link.filter(|link| link.is_server && store.is_replica());
+        link.map(|link| (link.host, link.port))
+    };
+    if let Some((host, port)) = source.or_else(last)
+        && let Err(error) = shared.follow(Some((&host, port)))
+    {
+        log(format_args!("{host}:{port} is not followed: {error}"));
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn run(arguments: &Follow) -> Outcome {
         },
         is_elected: arguments.elect,
         listening_port: 0,
+        is_server: false,
     };
     let state = FollowState::default();
     let ended = thread::scope(|scope| {

@@ -47,6 +47,7 @@ pub(super) fn run(arguments: &Follow, url: SourceUrl) -> Outcome {
         // Another process follows, unless there is none or it dies.
         is_elected: true,
         listening_port: 0,
+        is_server: false,
     };
     let pause = Duration::from_secs(arguments.pause);
     let (state, ends) = (FollowState::default(), AtomicBool::new(false));

@@ -66,6 +66,7 @@ fn serve(arguments: &Serve) -> Outcome {
         config_file: config_file(arguments),
         journal: terms.journal.clone(),
         snapshot,
+        source: settings.source.clone(),
     };
     let asks_nobody =
         config.value("requirepass").text().is_empty() && !config.boolean("protected-mode");

@@ -4,4 +4,5 @@
 mod filter;
 mod lag;
 mod promotion;
+mod served;
 mod support;

@@ -98,6 +98,8 @@ pub struct SourceLink {
     pub current: u64,
     /// The number of bytes of a data set that have arrived.
     pub loaded_bytes: u64,
+    /// Whether a server follows the source, which does so again after its next start.
+    pub is_server: bool,
     /// The last error, or an empty string.
     pub error: String,
 }
@@ -110,7 +112,7 @@ impl SourceLink {
     const ERROR_MAX: usize = 500;
 
     /// The number of numbers in a record.
-    const NUMBERS: usize = 10;
+    const NUMBERS: usize = 11;
 
     fn to_bytes(&self) -> Vec<u8> {
         let numbers: [u64; Self::NUMBERS] = [
@@ -123,6 +125,7 @@ impl SourceLink {
             self.source_offset,
             self.current,
             self.loaded_bytes,
+            self.is_server.into(),
             self.host.len() as u64,
         ];
         let mut bytes: Vec<u8> = numbers
@@ -141,7 +144,7 @@ impl SourceLink {
             let bytes = numbers.get(8 * index..8 * index + 8)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
-        let (host, error) = texts.split_at_checked(usize::try_from(number(9)?).ok()?)?;
+        let (host, error) = texts.split_at_checked(usize::try_from(number(10)?).ok()?)?;
         Some(SourceLink {
             host: String::from_utf8_lossy(host).into_owned(),
             port: u16::try_from(number(0)?).ok()?,
@@ -157,6 +160,7 @@ impl SourceLink {
             source_offset: number(6)?,
             current: number(7)?,
             loaded_bytes: number(8)?,
+            is_server: number(9)? != 0,
             error: String::from_utf8_lossy(error).into_owned(),
         })
     }

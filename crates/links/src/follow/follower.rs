@@ -49,6 +49,8 @@ pub struct FollowOptions {
     pub is_elected: bool,
     /// The port that the source shows for this replica, or 0.
     pub listening_port: u16,
+    /// Whether a server follows, which does so again after its next start.
+    pub is_server: bool,
 }
 
 /// A follower of a source.
@@ -204,6 +206,7 @@ impl<'a> Follower<'a> {
         if let Some(current) = progress.current {
             link.current = now.saturating_sub(current.elapsed().as_millis() as u64);
         }
+        link.is_server = self.options.is_server;
         link.recorded = now;
         link.offset = progress.offset;
         link.source_offset = progress.source_offset;

@@ -87,6 +87,7 @@ impl Played {
                 filter: KeyFilter::default(),
                 is_elected: false,
                 listening_port: 0,
+                is_server: false,
             };
             let ended = Follower::new(&applier, host.host(), options, &state, &stops).run();
             // The source must not wait for a follower that has given up.

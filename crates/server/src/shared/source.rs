@@ -37,6 +37,7 @@ pub(super) fn follow(
         filter: KeyFilter::default(),
         is_elected: true,
         listening_port: server.tcp_port,
+        is_server: true,
     };
     log(format_args!("following {}", options.url));
     let state = FollowState::default();
