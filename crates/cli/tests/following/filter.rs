@@ -34,14 +34,14 @@ fn found(place: &Place) -> BTreeSet<(usize, Vec<u8>)> {
         let script = format!(
             "redis.call('SELECT', {database}) local out = {{}} \
              for _, key in ipairs(redis.call('KEYS', '*')) do \
-             out[#out + 1] = (key:gsub('.', function(c) return string.format('%02x', c:byte()) end)) \
+             out[#out + 1] = 'x' .. (key:gsub('.', function(c) return string.format('%02x', c:byte()) end)) \
              end return table.concat(out, ' ')"
         );
         let listed = run(&["exec", "--store", &path, "EVAL_RO", &script, "0"]);
         assert_eq!(listed.status, 0, "{listed:?}");
         let text = listed.out.trim().trim_matches('"').to_owned();
-        // The empty key is an empty word.
         keys.extend(text.split(' ').map(|word| {
+            let word = &word[1..];
             let bytes = (0..word.len() / 2)
                 .map(|at| u8::from_str_radix(&word[2 * at..2 * at + 2], 16).expect("a digit"));
             (database, bytes.collect())

@@ -1,8 +1,11 @@
 //! Tests `undercroft follow` with real servers: what it reports, how it ends, and that the store has
 //! the data of its source after failovers, kills and a lack of memory.
 
+mod deaths;
+mod failover;
 mod filter;
 mod lag;
 mod promotion;
 mod served;
 mod support;
+mod tls;

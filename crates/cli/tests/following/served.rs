@@ -3,18 +3,21 @@
 use std::fs;
 use std::process::{Child, Stdio};
 
+use undercroft_conformance::audit::audit;
 use undercroft_conformance::client::{Address, Client};
+use undercroft_conformance::compare::Rules;
 use undercroft_conformance::resp::Reply;
+use undercroft_conformance::servers::Server;
 use undercroft_engine::LinkStatus;
 
 use crate::support::{Follower, Place, call, command, place_of, redis, until, url_of};
 
 /// A running `undercroft serve`. It is killed on drop, which leaves its store as a crash does.
-struct Served(Child);
+pub(crate) struct Served(Child);
 
 impl Served {
     /// Serves the store of a place with lines of a configuration file, and waits until it answers.
-    fn start(place: &Place, lines: &str) -> Served {
+    pub(crate) fn start(place: &Place, lines: &str) -> Served {
         let (config, socket) = (place.path("conf"), place.path("socket"));
         fs::write(&config, format!("port 0\nunixsocket {socket}\n{lines}")).expect("a file");
         let path = place.path("store");
@@ -41,6 +44,34 @@ impl Served {
         let mut client = Client::connect(&socket).expect("it accepts");
         client.call(words).expect("a reply")
     }
+}
+
+/// Compares all keys of a store with those of its source, which sends no changes.
+pub(crate) fn compare(place: &Place, source: &Server) {
+    let _served = Served::start(place, "");
+    let socket = Address::Unix(place.path("socket").into());
+    let mut ours = Client::connect(&socket).expect("it accepts");
+    let mut judge = Client::connect(source.address()).expect("it accepts");
+    // An encoding can depend on earlier values, which a replica never had.
+    let rules = Rules {
+        encodings: false,
+        ..Rules::default()
+    };
+    let found = audit(&mut judge, &mut ours, rules).expect("both answer");
+    assert_eq!(found, None, "{}", place.describe());
+    let list = ["FUNCTION", "LIST", "WITHCODE"];
+    let libraries = |client: &mut Client| {
+        let Reply::Array(all) = client.call(list).expect("a reply") else {
+            panic!("expected libraries");
+        };
+        let mut all: Vec<String> = all.iter().map(|one| format!("{one:?}")).collect();
+        all.sort_unstable();
+        all
+    };
+    assert!(
+        libraries(&mut ours) == libraries(&mut judge),
+        "the function libraries differ"
+    );
 }
 
 impl Drop for Served {
