@@ -190,6 +190,7 @@ return [
         'PUBSUB' => 'pubSub(subcommand,options): numbers',
         'WAIT' => 'wait(replicas,milliseconds): int',
         'WAITAOF' => 'waitAof(local,replicas,milliseconds): raw',
+        'REPLICA.WAIT' => 'replicaWait(offset,milliseconds): bool',
         'AUTH' => 'auth(words...): bool',
         'ECHO' => 'echo(message): string',
         'PING' => 'ping(message?): string',

@@ -70,6 +70,19 @@ trait Server
     }
 
     /**
+     * Waits until a replica has applied its source's changes up to a position of the source (master_repl_offset), at
+     * most for the timeout in milliseconds. Time: O(1).
+     *
+     * `REPLICA.WAIT offset timeout`
+     *
+     * @return bool
+     */
+    public function replicaWait(string|int|float $offset, string|int|float $milliseconds): mixed
+    {
+        return $this->call(['REPLICA.WAIT', $offset, $milliseconds], 'bool');
+    }
+
+    /**
      * Authenticates the connection. Time: O(N) for N passwords of the user.
      *
      * `AUTH [username] password`

@@ -96,10 +96,11 @@ final class Table
         'MODULE' => true, 'MONITOR' => true, 'MULTI' => true, 'OBJECT' => true, 'PFSELFTEST' => true,
         'PING' => true, 'PSUBSCRIBE' => true, 'PSYNC' => true, 'PUBLISH' => true, 'PUBSUB' => true,
         'PUNSUBSCRIBE' => true, 'QUIT' => true, 'RANDOMKEY' => true, 'READONLY' => true,
-        'READWRITE' => true, 'REPLCONF' => true, 'REPLICAOF' => true, 'RESET' => true, 'ROLE' => true,
-        'SAVE' => true, 'SCAN' => true, 'SCRIPT' => true, 'SELECT' => true, 'SHUTDOWN' => true,
-        'SLAVEOF' => true, 'SLOWLOG' => true, 'SUBSCRIBE' => true, 'SWAPDB' => true, 'SYNC' => true,
-        'TIME' => true, 'UNSUBSCRIBE' => true, 'UNWATCH' => true, 'WAIT' => true, 'WAITAOF' => true,
+        'READWRITE' => true, 'REPLCONF' => true, 'REPLICA.WAIT' => true, 'REPLICAOF' => true,
+        'RESET' => true, 'ROLE' => true, 'SAVE' => true, 'SCAN' => true, 'SCRIPT' => true, 'SELECT' => true,
+        'SHUTDOWN' => true, 'SLAVEOF' => true, 'SLOWLOG' => true, 'SUBSCRIBE' => true, 'SWAPDB' => true,
+        'SYNC' => true, 'TIME' => true, 'UNSUBSCRIBE' => true, 'UNWATCH' => true, 'WAIT' => true,
+        'WAITAOF' => true,
     ];
 
     /** Blocking commands, with the position of the timeout among their words (negative from the end). */

@@ -59,7 +59,7 @@ final class GeneratedTest extends TestCase
         $families = require dirname(__DIR__, 2) . '/tools/commands.php';
         $named = array_merge($written, ...array_map(array_keys(...), array_values($families)));
         foreach ($named as $name) {
-            $method = str_replace('_RO', 'Ro', $name);
+            $method = str_replace(['_RO', '.'], ['Ro', ''], $name);
             self::assertTrue(method_exists($client, $method) || Families::of($method, '', null) !== null,
                 "a method for $name");
         }

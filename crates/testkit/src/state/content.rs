@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use undercroft_engine::changes::Change;
 use undercroft_engine::messages::Topic;
 use undercroft_engine::{
-    DATABASES, Entry, Error, Ranges, Source, Store, Stream, ValueType, View, loading_database,
+    DATABASES, Entry, Error, Ranges, Source, SourceLink, Store, Stream, ValueType, View, loading_database,
 };
 
 /// The number of the database to which the check of a store writes.
@@ -24,6 +24,8 @@ pub struct State {
     pub source: Option<Source>,
     /// The stream of changes for replicas, if there is one.
     pub outgoing: Option<Outgoing>,
+    /// The recorded connection to the source and the recorded filter.
+    pub link: (Option<SourceLink>, Vec<u8>),
     /// The texts of scripts and libraries, by name.
     pub texts: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The channel and the payload of each published message.
@@ -53,6 +55,7 @@ impl State {
             content,
             source: store.source()?,
             outgoing: outgoing_of(store)?,
+            link: (store.source_link()?, store.source_filter()?),
             texts,
             waits,
             items,

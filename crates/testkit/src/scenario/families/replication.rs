@@ -1,6 +1,8 @@
 //! Defines scenarios for replicas: the changes of a source, and its complete data sets.
 
-use undercroft_engine::{AppliedPosition, Error, Expiry, REPLICATION_ID, Source, Store};
+use undercroft_engine::{
+    AppliedPosition, Error, Expiry, REPLICATION_ID, Source, SourceLink, Store,
+};
 
 use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
@@ -13,6 +15,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
     quick("another source is recorded", followed, |s| {
         s.set_source(&source(b'2', 100, 3)).expect("room");
+    }),
+    quick("the filter of a source is recorded", followed, |s| {
+        s.set_source_filter(b"\x03prefix:").expect("room");
+    }),
+    quick("the connection to a source is recorded", linked, |s| {
+        s.set_source_link(&link("an error")).expect("room");
     }),
     quick("a change of a source is applied", followed, |s| {
         apply(s, 0, 1);
@@ -34,6 +42,19 @@ fn source(id: u8, offset: u64, database: usize) -> Source {
         id: [id; REPLICATION_ID],
         position: AppliedPosition { offset, database },
     }
+}
+
+fn link(error: &str) -> SourceLink {
+    SourceLink {
+        host: "source.example".into(),
+        error: error.into(),
+        ..SourceLink::default()
+    }
+}
+
+fn linked(store: &Store) {
+    followed(store);
+    store.set_source_link(&link("")).expect("room");
 }
 
 fn followed(store: &Store) {
