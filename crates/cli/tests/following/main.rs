@@ -7,5 +7,6 @@ mod filter;
 mod lag;
 mod promotion;
 mod served;
+mod sources;
 mod support;
 mod tls;

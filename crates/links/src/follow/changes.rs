@@ -15,6 +15,7 @@ use undercroft_resp::{Limits, Parsed, RequestParser, encode};
 
 use crate::follow::error::{FollowError, is_lack_of_space};
 use crate::follow::filter::{Effect, KeyFilter};
+use crate::follow::newer::{self, Known};
 use crate::follow::state::FollowState;
 
 /// The maximum number of commands that are applied as one transaction.
@@ -28,6 +29,8 @@ const AGAIN: Duration = Duration::from_millis(1);
 pub(super) struct Changes<'a> {
     store: &'a Store,
     filter: &'a KeyFilter,
+    /// Whether fields of hashes lose their expiries.
+    drops_expiry: bool,
     host: Host<'a>,
     state: &'a FollowState,
     stops: &'a dyn Fn() -> bool,
@@ -54,7 +57,7 @@ pub(super) struct Changes<'a> {
 
 impl<'a> Changes<'a> {
     pub(super) fn new(
-        (store, filter): (&'a Store, &'a KeyFilter),
+        (store, filter, drops_expiry): (&'a Store, &'a KeyFilter, bool),
         host: Host<'a>,
         state: &'a FollowState,
         stops: &'a dyn Fn() -> bool,
@@ -63,6 +66,7 @@ impl<'a> Changes<'a> {
         let mut changes = Changes {
             store,
             filter,
+            drops_expiry,
             host,
             state,
             stops,
@@ -231,11 +235,14 @@ impl<'a> Changes<'a> {
                 return self.select(database);
             }
         }
-        if self.filter.is_all() {
-            self.queue(words)?;
-            self.pending.extend_from_slice(bytes);
-        } else {
-            self.queue_followed(words, bytes)?;
+        match newer::known(words, self.drops_expiry) {
+            Known::Same if self.filter.is_all() => {
+                self.queue(words)?;
+                self.pending.extend_from_slice(bytes);
+            }
+            Known::Same => self.queue_followed(words)?,
+            Known::As(words) => self.queue_followed(&words)?,
+            Known::Dropped => {}
         }
         if self.queued >= COMMANDS_MAX && !self.is_source_transaction {
             return self.commit();
@@ -244,25 +251,25 @@ impl<'a> Changes<'a> {
     }
 
     /// Adds the part of a command that concerns followed keys to the current transaction.
-    fn queue_followed(&mut self, words: &[&[u8]], bytes: &[u8]) -> Result<(), FollowError> {
-        match self.filter.effect(self.position.database, words) {
-            Effect::Nothing => Ok(()),
-            Effect::Whole => {
-                self.queue(words)?;
-                self.pending.extend_from_slice(bytes);
-                Ok(())
-            }
-            Effect::Part(part) => {
-                let part: Vec<&[u8]> = part.iter().map(Vec::as_slice).collect();
-                self.queue(&part)?;
-                encode::command(&mut self.pending, &part);
-                Ok(())
-            }
+    fn queue_followed(&mut self, words: &[&[u8]]) -> Result<(), FollowError> {
+        let part = match self.filter.effect(self.position.database, words) {
+            Effect::Nothing => return Ok(()),
+            Effect::Whole => return self.queue_new(words),
+            Effect::Part(part) => part,
             Effect::Unknown => {
                 let name = words[0].escape_ascii().to_string();
-                Err(FollowError::Unfiltered(name))
+                return Err(FollowError::Unfiltered(name));
             }
-        }
+        };
+        let part: Vec<&[u8]> = part.iter().map(Vec::as_slice).collect();
+        self.queue_new(&part)
+    }
+
+    /// Adds a command that did not arrive in this form to the current transaction.
+    fn queue_new(&mut self, words: &[&[u8]]) -> Result<(), FollowError> {
+        self.queue(words)?;
+        encode::command(&mut self.pending, words);
+        Ok(())
     }
 
     /// Adds a command to the current transaction.

@@ -334,8 +334,9 @@ impl<'a> Follower<'a> {
         stops: &'c dyn Fn() -> bool,
         position: AppliedPosition,
     ) -> Result<Changes<'c>, FollowError> {
-        let filter = &self.options.filter;
-        Changes::new((self.store, filter), self.host, self.state, stops, position)
+        let (filter, load) = (&self.options.filter, &self.options.load);
+        let to = (self.store, filter, load.drop_field_expiry);
+        Changes::new(to, self.host, self.state, stops, position)
     }
 
     /// Replaces the store's function libraries with those of the source.

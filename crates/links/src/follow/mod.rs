@@ -18,6 +18,7 @@
 //! - `client`: runs ordinary commands on a source.
 //! - `probe`: asks a source every second for its position.
 //! - `transfer`: loads the data set that a source sends.
+//! - `newer`: commands of later versions, as commands that a store has.
 //! - `changes`: applies the source's changes.
 //! - `state`: the state of a follower, for reports.
 //! - `follower`: follows a source until it is told to stop.
@@ -29,6 +30,7 @@ mod error;
 mod filter;
 mod follower;
 mod link;
+mod newer;
 mod probe;
 mod promotion;
 mod sentinel;
