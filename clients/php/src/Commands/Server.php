@@ -45,7 +45,8 @@ trait Server
     }
 
     /**
-     * Returns 0 immediately because replication is not supported. Time: O(1).
+     * Waits until replicas have acknowledged all earlier changes. Needs a server with replicas. Time: O(N) for N
+     * replicas.
      *
      * `WAIT numreplicas timeout`
      *

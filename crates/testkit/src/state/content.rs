@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use undercroft_engine::changes::Change;
 use undercroft_engine::messages::Topic;
 use undercroft_engine::{
-    DATABASES, Entry, Error, Ranges, Source, SourceLink, Store, Stream, ValueType, View, loading_database,
+    DATABASES, Entry, Error, Ranges, Source, SourceLink, Store, Stream, ValueType, View,
+    loading_database,
 };
 
 /// The number of the database to which the check of a store writes.
