@@ -8,7 +8,7 @@ from core.report import Course, Grid, Row
 from rows.durable import embedded as journaled
 from rows.durable import served as durable
 from rows.languages import caches, interface, native, php
-from rows.links import files
+from rows.links import files, replication
 from rows.python import calls, channels, classic, embedded, everyday, objects, remote, services
 from rows.servers import growth, loads, messages, served
 from rows.types import feeds, feeds_classic, lists, many, scripts, sets, streams
@@ -108,6 +108,8 @@ TABLES: dict[str, dict[str, Group]] = {
     "links": {
         "import": files.import_rows,
         "export": files.export_rows,
+        "source": replication.source_rows,
+        "following": replication.following_rows,
     },
     "growth": {
         "life": growth.rows,

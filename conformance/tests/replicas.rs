@@ -376,3 +376,89 @@ fn migrate_moves_keys_to_a_redis_and_back() {
     let got = client.call(["HGET", "b", "f"]).expect("a reply");
     assert_eq!(got, Reply::Bulk(b"v".to_vec()));
 }
+
+/// Returns all strings of a reply, separated by spaces.
+fn strings(reply: &Reply) -> String {
+    match reply {
+        Reply::Array(items) => items.iter().map(|item| strings(item) + " ").collect(),
+        reply => text(reply),
+    }
+}
+
+/// Waits until a condition holds.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn sentinel_promotes_a_replica_and_makes_the_store_its_replica() {
+    if undercroft_binary().is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let store = directory.path().join("store");
+    let [port, watcher_port] = [spare_port(), spare_port()];
+    let source = Address::Tcp(format!("127.0.0.1:{port}"));
+    let server = Further::start(&store, port);
+    let mut client = connect(&source);
+    client.call(["SET", "before", "1"]).expect("a reply");
+    let replica = Server::start(Kind::Redis, settings()).expect("the replica starts");
+    let Address::Tcp(replica_address) = replica.address().clone() else {
+        panic!("no port");
+    };
+    let (_, replica_port) = replica_address.rsplit_once(':').expect("a port");
+    let mut there = Client::connect(replica.address()).expect("it accepts");
+    let follow = ["REPLICAOF", "127.0.0.1", &port.to_string()];
+    there.call(follow).expect("a reply");
+    let config = directory.path().join("sentinel.conf");
+    let lines = [
+        format!("port {watcher_port}"),
+        format!("dir {}", directory.path().display()),
+        format!("sentinel monitor data 127.0.0.1 {port} 1"),
+        "sentinel down-after-milliseconds data 300".to_owned(),
+        "sentinel failover-timeout data 2000".to_owned(),
+    ];
+    std::fs::write(&config, lines.join("\n")).expect("space");
+    let mut sentinel = Process::new("redis-server");
+    let sentinel = sentinel
+        .arg(&config)
+        .arg("--sentinel")
+        .stdout(Stdio::null());
+    let _sentinel = Further(sentinel.spawn().expect("redis-server is installed"));
+    let mut watcher = connect(&Address::Tcp(format!("127.0.0.1:{watcher_port}")));
+    wait_until("the Sentinel knows the replica", || {
+        let reply = watcher.call(["SENTINEL", "REPLICAS", "data"]);
+        let known = strings(&reply.expect("a reply"));
+        known.contains(replica_port) && !known.contains("disconnected")
+    });
+    client.call(["SET", "last", "2"]).expect("a reply");
+    let waited = client.call(["WAIT", "1", "60000"]).expect("a reply");
+    assert_eq!(waited, Reply::Integer(1));
+    drop(server);
+    wait_until("the replica is promoted", || {
+        let role = there.call(["ROLE"]).expect("a reply");
+        strings(&role).starts_with("master")
+    });
+    let got = there.call(["GET", "last"]).expect("a reply");
+    assert_eq!(got, Reply::Bulk(b"2".to_vec()));
+    there.call(["SET", "after", "3"]).expect("a reply");
+    // The store comes back, and the Sentinel makes it a replica of the new master.
+    let _server = Further::start(&store, port);
+    let mut client = connect(&source);
+    wait_until("the store has the new master's change", || {
+        // The Sentinel closes all connections of clients.
+        match client.call(["GET", "after"]) {
+            Ok(got) => got == Reply::Bulk(b"3".to_vec()),
+            Err(_) => {
+                client = connect(&source);
+                false
+            }
+        }
+    });
+    let refused = client.call(["SET", "own", "4"]).expect("a reply");
+    assert!(matches!(refused, Reply::Error(_)), "{refused:?}");
+}

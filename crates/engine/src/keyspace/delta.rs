@@ -12,7 +12,7 @@ use crate::types::stream::{IdRange, PendingEntry, StreamEntries, StreamId};
 use crate::types::string::text::Text;
 use crate::types::value_type::ValueType;
 
-/// What a replica, which has the state of a key before some changes, needs for the state after them.
+/// The changes that bring a replica, which has an earlier state of a key, to its current state.
 #[derive(Debug, Default)]
 pub struct Delta {
     /// The fields of a hash, or the members of a set or sorted set, that may have changed: each with

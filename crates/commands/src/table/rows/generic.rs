@@ -357,7 +357,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
         .doc(
             "numreplicas timeout",
-            "O(N) for N replicas",
+            "O(1)",
             "Waits until replicas have acknowledged all earlier changes. Needs a server with replicas.",
         )
         .reply("integer"),
@@ -399,10 +399,9 @@ pub(super) const COMMANDS: &[Command] = &[
              [REPLACE] [AUTH password | AUTH2 username password] \
              [KEYS key [key ...]]",
             "O(N) for N keys",
-            "Returns NOKEY if no key exists; otherwise returns an error because migration is not \
-             supported.",
+            "Moves keys to another server, whose host the operator has allowed. Needs a server.",
         )
-        .reply("NOKEY, or an error"),
+        .reply("OK, or NOKEY if no key exists"),
 ];
 
 /// Redis' note on the keys that SORT derives from patterns. It precedes the note on the key that

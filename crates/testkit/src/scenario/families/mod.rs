@@ -11,7 +11,6 @@
 //! - `leases`: leases of cached values.
 //! - `lists`: lists.
 //! - `messages`: messages to subscribers.
-//! - `replicas`: the changes of a store that has replicas.
 //! - `replication`: the changes and data sets of a replica's source.
 //! - `scripts`: script texts, and transactions that restart.
 //! - `sets`: sets.
@@ -32,7 +31,6 @@ mod in_place;
 mod leases;
 mod lists;
 mod messages;
-mod replicas;
 mod replication;
 mod scripts;
 mod sets;
@@ -61,7 +59,6 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         eviction::SCENARIOS,
         transactions::SCENARIOS,
         scripts::SCENARIOS,
-        replicas::SCENARIOS,
         replication::SCENARIOS,
         blocking::SCENARIOS,
         upkeep::SCENARIOS,
