@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{AppliedPosition, Source, Store};
+use undercroft_engine::{AppliedPosition, Source, Store, loading_database};
 
-use crate::played::{ID, Played, Script, command};
+use crate::played::{ID, Played, Script, command, full};
 
 /// The longest wait for an event, which only a hang exceeds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -100,4 +100,31 @@ fn changes_wait_for_memory_and_are_applied_once() {
         let keys: u64 = (0..16).map(|number| played.store.keys(number)).sum();
         assert_eq!(keys, 2);
     }
+}
+
+#[test]
+fn data_set_that_does_not_fit_is_given_up_and_its_memory_freed() {
+    let played = Played::new();
+    played.store.set(0, b"old", b"value").expect("room");
+    // More than the store's capacity.
+    let long = "v".repeat(8 << 20);
+    let names: Vec<String> = (0..12).map(|number| format!("k{number}")).collect();
+    let values: Vec<(&str, &str)> = names.iter().map(|name| (&name[..], &long[..])).collect();
+    let (ended, progress) = played.follow(&Script {
+        sent: &full(7, &values, b""),
+        connections: 1,
+    });
+    ended.expect("following does not end");
+    let error = progress.error.expect("an error");
+    assert!(error.contains("storing the key"), "{error}");
+    assert_eq!(played.get("old").as_deref(), Some("value"));
+    assert_eq!(played.store.source().expect("a whole store"), None);
+    assert_eq!(played.store.keys(loading_database(0)), 0);
+    // The freed memory is there for a smaller data set.
+    let (ended, _) = played.follow(&Script {
+        sent: &full(9, &values[..4], b""),
+        connections: 1,
+    });
+    ended.expect("following does not end");
+    assert_eq!(played.get("k3").map(|value| value.len()), Some(long.len()));
 }
