@@ -377,6 +377,19 @@ fn migrate_moves_keys_to_a_redis_and_back() {
     assert_eq!(got, Reply::Bulk(b"v".to_vec()));
 }
 
+/// Sends a command, and connects again if the connection was closed: a Sentinel that changes the role
+/// of a server closes the connections of all clients.
+fn ask((address, client): &mut (Address, Client), words: &[&str]) -> Reply {
+    let start = Instant::now();
+    loop {
+        match client.call(words.iter().copied()) {
+            Ok(reply) => return reply,
+            Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
+        }
+        *client = connect(address);
+    }
+}
+
 /// Returns all strings of a reply, separated by spaces.
 fn strings(reply: &Reply) -> String {
     match reply {
@@ -438,27 +451,20 @@ fn sentinel_promotes_a_replica_and_makes_the_store_its_replica() {
     client.call(["SET", "last", "2"]).expect("a reply");
     let waited = client.call(["WAIT", "1", "60000"]).expect("a reply");
     assert_eq!(waited, Reply::Integer(1));
+    let mut there = (replica.address().clone(), there);
     drop(server);
     wait_until("the replica is promoted", || {
-        let role = there.call(["ROLE"]).expect("a reply");
-        strings(&role).starts_with("master")
+        strings(&ask(&mut there, &["ROLE"])).starts_with("master")
     });
-    let got = there.call(["GET", "last"]).expect("a reply");
+    let got = ask(&mut there, &["GET", "last"]);
     assert_eq!(got, Reply::Bulk(b"2".to_vec()));
-    there.call(["SET", "after", "3"]).expect("a reply");
+    ask(&mut there, &["SET", "after", "3"]);
     // The store comes back, and the Sentinel makes it a replica of the new master.
     let _server = Further::start(&store, port);
-    let mut client = connect(&source);
+    let mut client = (source.clone(), connect(&source));
     wait_until("the store has the new master's change", || {
-        // The Sentinel closes all connections of clients.
-        match client.call(["GET", "after"]) {
-            Ok(got) => got == Reply::Bulk(b"3".to_vec()),
-            Err(_) => {
-                client = connect(&source);
-                false
-            }
-        }
+        ask(&mut client, &["GET", "after"]) == Reply::Bulk(b"3".to_vec())
     });
-    let refused = client.call(["SET", "own", "4"]).expect("a reply");
+    let refused = ask(&mut client, &["SET", "own", "4"]);
     assert!(matches!(refused, Reply::Error(_)), "{refused:?}");
 }

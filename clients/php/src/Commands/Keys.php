@@ -97,8 +97,7 @@ trait Keys
     }
 
     /**
-     * Returns NOKEY if no key exists; otherwise returns an error because migration is not supported. Time: O(N) for N
-     * keys.
+     * Moves keys to another server, whose host the operator has allowed. Needs a server. Time: O(N) for N keys.
      *
      * `MIGRATE host port key | "" destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password]
      * [KEYS key [key ...]]`

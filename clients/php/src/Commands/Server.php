@@ -45,8 +45,7 @@ trait Server
     }
 
     /**
-     * Waits until replicas have acknowledged all earlier changes. Needs a server with replicas. Time: O(N) for N
-     * replicas.
+     * Waits until replicas have acknowledged all earlier changes. Needs a server with replicas. Time: O(1).
      *
      * `WAIT numreplicas timeout`
      *

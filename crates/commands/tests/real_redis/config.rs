@@ -37,6 +37,8 @@ fn harmless(parameter: &&Parameter) -> bool {
         "durability",
         "appendonly",
         "appendfsync",
+        // Redis raises it to 16 KiB.
+        "repl-backlog-size",
         // Redis has no such parameters.
         "checkpoint-rate",
         "migrate-hosts",

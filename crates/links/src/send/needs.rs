@@ -7,7 +7,7 @@ use undercroft_engine::changes::{Change, ChangedPart};
 use undercroft_engine::keyspace::{Delta, KeyState};
 use undercroft_engine::{Changes, DATABASES, Error, Reader, Store};
 
-/// What a replica receives of a changed key.
+/// The state of a changed key that a replica receives.
 #[derive(Debug)]
 pub(super) enum Update {
     /// The complete state, or `None` if the key does not exist.
@@ -83,7 +83,7 @@ impl Part {
     }
 }
 
-/// What is needed of a key.
+/// The part of a key that is needed.
 #[derive(Clone, Debug)]
 enum Need {
     Complete,
@@ -97,7 +97,7 @@ pub(super) struct ChangedKey {
     pub(super) database: usize,
     pub(super) name: Arc<[u8]>,
     need: Need,
-    /// What the replica receives. `None` if the key must still be read.
+    /// The state that the replica receives. `None` if the key must still be read.
     pub(super) update: Option<Update>,
 }
 
