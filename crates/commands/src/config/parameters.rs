@@ -229,7 +229,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("min-replicas-to-write", Integer(0, 0, INT)).alias("min-slaves-to-write"),
     Parameter::new("min-replicas-max-lag", Integer(10, 0, INT)).alias("min-slaves-max-lag"),
     Parameter::new("repl-backlog-size", Memory(1 << 20, 1, LONG)),
-    Parameter::new("repl-backlog-ttl", Integer(3600, 0, INT)),
+    Parameter::new("repl-backlog-ttl", Integer(3600, 0, i64::MAX)),
     Parameter::new("repl-timeout", Integer(60, 1, INT)),
     Parameter::new("repl-ping-replica-period", Integer(10, 1, INT)).alias("repl-ping-slave-period"),
     Parameter::new("timeout", Integer(0, 0, INT)),

@@ -334,7 +334,7 @@ impl Writer<'_, '_> {
             _ => self.set_packed(database, key, found, bytes, pairs, limits)?,
         };
         self.free_along(key.shard, pairs.len())?;
-        let fields = pairs.iter().map(|[field, _]| ChangedPart::Member(*field));
+        let fields = pairs.iter().map(|[field, _]| ChangedPart::Member(field));
         self.changed_parts(database, key, fields);
         self.tell(KeyEvent::HSet, database, key);
         Ok(new)
@@ -446,7 +446,7 @@ impl Writer<'_, '_> {
             self.remove_found(root(database, key), found)?;
         }
         if removed > 0 {
-            let parts = fields.iter().map(|field| ChangedPart::Member(*field));
+            let parts = fields.iter().map(|field| ChangedPart::Member(field));
             self.taken_parts(database, key, empty, parts);
             self.tell_taken(KeyEvent::HDel, database, key, empty);
         }

@@ -447,7 +447,7 @@ impl Writer<'_, '_> {
         };
         if new > 0 {
             self.free_along(key.shard, members.len())?;
-            let parts = members.iter().map(|member| ChangedPart::Member(*member));
+            let parts = members.iter().map(|member| ChangedPart::Member(member));
             self.changed_parts(database, key, parts);
             self.tell(KeyEvent::SAdd, database, key);
         }
@@ -626,7 +626,7 @@ impl Writer<'_, '_> {
             self.remove_found(root(database, key), found)?;
         }
         if removed > 0 {
-            let parts = members.iter().map(|member| ChangedPart::Member(*member));
+            let parts = members.iter().map(|member| ChangedPart::Member(member));
             self.taken_parts(database, key, empty, parts);
             self.tell_taken(event, database, key, empty);
         }

@@ -74,7 +74,7 @@ impl Writer<'_, '_> {
             self.remove_found(root(database, key), found)?;
         }
         if removed > 0 {
-            let parts = members.iter().map(|member| ChangedPart::Member(*member));
+            let parts = members.iter().map(|member| ChangedPart::Member(member));
             self.taken_parts(database, key, empty, parts);
             self.tell_taken(KeyEvent::ZRem, database, key, empty);
         }

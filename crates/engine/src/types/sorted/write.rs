@@ -138,7 +138,7 @@ impl Writer<'_, '_> {
             self.free_along(key.shard, members.len())?;
             let parts = members
                 .iter()
-                .map(|(member, _)| ChangedPart::Member(*member));
+                .map(|(member, _)| ChangedPart::Member(member));
             self.changed_parts(database, key, parts);
             let event = if rule.increment {
                 KeyEvent::ZIncr
