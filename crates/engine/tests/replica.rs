@@ -8,7 +8,7 @@ use std::time::Duration;
 use undercroft_engine::lists::End;
 use undercroft_engine::{
     AppliedPosition, DATABASES, Durability, Error, Expiry, Lag, LinkStatus, Options,
-    REPLICATION_ID, Source, SourceLink, Store, Terms, loading_database,
+    REPLICATION_ID, Source, SourceLink, Store, Stream, Terms, loading_database,
 };
 
 fn store(directory: &Path) -> Store {
@@ -351,4 +351,38 @@ fn replica_is_recovered_as_a_replica() {
         Some(source(b'b', 9))
     );
     assert_eq!(value(&store, 1, b"k").as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn keys_of_a_full_store_can_be_removed_while_changes_are_logged() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let options = Options {
+        capacity: Some(16 << 20),
+        ..Options::default()
+    };
+    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    store.set_max_memory(0).expect("a setting");
+    let stream = Stream {
+        id: [b's'; REPLICATION_ID],
+        earlier: None,
+        file: 0,
+        start: 0,
+        end: 0,
+    };
+    store.begin_stream(&stream).expect("room");
+    let name = |number: u32| format!("key:{number:06}:{}", "n".repeat(100)).into_bytes();
+    let mut count = 0;
+    while store.set(0, &name(count), &[b'v'; 200]).is_ok() {
+        count += 1;
+    }
+    assert!(count > 10_000, "{count}");
+    for number in 0..count {
+        let removed = store.delete(0, &[&name(number)]);
+        assert_eq!(
+            removed.expect("a removal needs no room"),
+            1,
+            "{number} of {count}"
+        );
+    }
+    assert_eq!(store.count_keys(0).expect("no lock is held"), 0);
 }

@@ -92,19 +92,14 @@ impl Reader<'_, '_> {
         let mut members = BTreeSet::new();
         let (mut items, mut entries) = (Vec::new(), BTreeSet::new());
         let mut is_trimmed = false;
-        let mut groups = Vec::new();
+        let (mut groups, mut ranges) = (Vec::new(), Vec::new());
         for &part in parts {
             match part {
                 ChangedPart::Expiry => delta.expiry = Some(entry.expiry(self.view())?),
                 ChangedPart::Member(name) => {
                     members.insert(name);
                 }
-                ChangedPart::Bytes { position, length } => {
-                    if value_type != ValueType::String {
-                        return Ok(None);
-                    }
-                    delta.bytes.push((position, vec![0; length as usize]));
-                }
+                ChangedPart::Bytes { position, length } => ranges.push((position, length)),
                 ChangedPart::Items { .. } => items.push(part),
                 ChangedPart::Entry { ms, seq } => {
                     entries.insert(StreamId { ms, seq });
@@ -115,7 +110,7 @@ impl Reader<'_, '_> {
                 | ChangedPart::Pending { .. } => groups.push(part),
             }
         }
-        let is_sound = self.add_bytes(database, &key, &mut delta)?
+        let is_sound = self.add_bytes(database, &key, &ranges, &mut delta)?
             && self.add_members(database, &key, (value_type, &members), &mut delta)?
             && self.add_items(database, &key, (value_type, &items), &mut delta)?
             && self.add_entries(database, &key, (&entries, is_trimmed), &mut delta)?
@@ -124,9 +119,18 @@ impl Reader<'_, '_> {
     }
 
     /// Reads the bytes of a string. Returns whether all exist.
-    fn add_bytes(&self, database: usize, key: &Key<'_>, delta: &mut Delta) -> Result<bool, Error> {
-        if delta.bytes.is_empty() {
+    fn add_bytes(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        ranges: &[(u64, u64)],
+        delta: &mut Delta,
+    ) -> Result<bool, Error> {
+        if ranges.is_empty() {
             return Ok(true);
+        }
+        if delta.value_type != Some(ValueType::String) {
+            return Ok(false);
         }
         let Some(entry) = self.find(database, key)? else {
             return Ok(false);
@@ -134,19 +138,19 @@ impl Reader<'_, '_> {
         let Text::Bytes(at, length) = entry.text(self.view())? else {
             return Ok(false);
         };
-        for (position, bytes) in &mut delta.bytes {
-            let end = position.checked_add(bytes.len() as u64);
+        for &(position, count) in ranges {
+            // A torn record can contain any numbers (R3).
+            let end = position.checked_add(count);
             if end.is_none_or(|end| end > length) {
                 return Ok(false);
             }
             // Reads begin at a word.
-            let misfit = *position % 8;
+            let misfit = position % 8;
             let mut words = Vec::new();
-            let count = misfit + bytes.len() as u64;
             self.view()
-                .append_to(at + *position - misfit, count, &mut words)?;
+                .append_to(at + position - misfit, misfit + count, &mut words)?;
             words.drain(..misfit as usize);
-            *bytes = words;
+            delta.bytes.push((position, words));
         }
         Ok(true)
     }
@@ -199,8 +203,12 @@ impl Reader<'_, '_> {
         if items.is_empty() {
             return Ok(true);
         }
+        if value_type != ValueType::List {
+            return Ok(false);
+        }
         // The number of new items at each end, and of old ones that were removed there.
-        let (mut new, mut removed, mut old) = ([0; 2], [0; 2], None);
+        // A torn record can contain any numbers (R3).
+        let (mut new, mut removed, mut old) = ([0_u64; 2], [0_u64; 2], None);
         for part in items {
             let &ChangedPart::Items {
                 left,
@@ -213,21 +221,24 @@ impl Reader<'_, '_> {
             };
             let end = usize::from(!left);
             if added {
-                old.get_or_insert(length.wrapping_sub(count));
-                new[end] += count;
+                old.get_or_insert(length.saturating_sub(count));
+                new[end] = new[end].saturating_add(count);
             } else {
-                old.get_or_insert(length + count);
+                old.get_or_insert(length.saturating_add(count));
                 let taken = new[end].min(count);
                 new[end] -= taken;
-                removed[end] += count - taken;
+                removed[end] = removed[end].saturating_add(count - taken);
             }
         }
         let old: u64 = old.unwrap_or(0);
         let length = self.list_length(database, key)?;
-        let [left, right]: [u64; 2] = new;
-        let kept = old.checked_sub(removed[0] + removed[1]);
-        let is_sound = kept.is_some_and(|kept| kept > 0 && kept + left + right == length);
-        if value_type != ValueType::List || !is_sound {
+        let [left, right] = new;
+        let kept = old.saturating_sub(removed[0].saturating_add(removed[1]));
+        let sum = kept
+            .checked_add(left)
+            .and_then(|sum| sum.checked_add(right));
+        let is_sound = kept > 0 && sum == Some(length);
+        if !is_sound {
             return Ok(false);
         }
         let mut ends = ListEnds {

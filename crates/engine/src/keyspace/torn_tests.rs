@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::handle::store::Store;
 use crate::structures::elements::Elements;
 use crate::structures::entry::{Entry, Header};
-use crate::types::list::Leaf;
+use crate::transaction::effect::ChangedPart;
+use crate::types::list::{End, Leaf};
 use crate::types::string::text::Text;
 
 /// Values that a torn word can have.
@@ -80,6 +81,49 @@ fn prefetch_of_torn_leaf_does_not_overflow() {
             }
         }
     });
+}
+
+#[test]
+fn torn_record_of_a_change_does_not_overflow_or_allocate() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let path = directory.path().join("store");
+    let store = Store::create(&path, &Options::default()).expect("a new store");
+    store.set(0, b"string", &[b's'; 1000]).expect("room");
+    let items: [&[u8]; 3] = [b"one", b"two", b"three"];
+    store
+        .list_push(0, b"list", End::Right, &items)
+        .expect("room");
+    for (one, other) in pairs() {
+        let parts = [
+            ChangedPart::Bytes {
+                position: one,
+                length: other,
+            },
+            ChangedPart::Entry {
+                ms: one,
+                seq: other,
+            },
+        ];
+        let ends = [(true, true), (true, false), (false, true), (false, false)];
+        let ends = ends.map(|(left, added)| ChangedPart::Items {
+            left,
+            added,
+            count: one,
+            length: other,
+        });
+        for key in [&b"string"[..], b"list"] {
+            let looked = store.read(store.all_shards(), |reader| {
+                for part in parts.into_iter().chain(ends) {
+                    let delta = reader.delta(0, key, &[part])?;
+                    let bytes = delta.iter().flat_map(|delta| &delta.bytes);
+                    assert!(bytes.map(|(_, bytes)| bytes.len()).sum::<usize>() <= 1000);
+                }
+                reader.delta(0, key, &ends)?;
+                Ok::<_, Error>(())
+            });
+            looked.expect("no lock is held");
+        }
+    }
 }
 
 fn pairs() -> impl Iterator<Item = (u64, u64)> {

@@ -21,7 +21,7 @@ use crate::handle::store::Store;
 use crate::store::replication::{REPLICATION_ID, source_text};
 use crate::structures::byte_queue::BACKLOG_QUEUE;
 use crate::structures::roots::{BACKLOG_SENT, CHANGES_LOST, SOURCE};
-use crate::transaction::change_log::{log_of, parse_changes};
+use crate::transaction::change_log::{check_changes, log_of, parse_changes};
 use crate::transaction::effect::Change;
 use crate::transaction::writer::{Expiry, Writer};
 
@@ -112,6 +112,7 @@ impl Changes {
         let mut bytes = Vec::new();
         if log.exists(view) && log.start(view) <= from {
             log.read(view, from, u64::MAX, &mut bytes)?;
+            check_changes(shard, &bytes)?;
         }
         self.logs.push(bytes);
         self.ends.0.push(log.end(view));
@@ -283,18 +284,28 @@ impl Store {
             self.write(ShardSet::one(0), |writer| append_piece(writer, piece))?;
         }
         let last = pieces.next().unwrap_or_default();
-        self.write(self.all_shards(), |writer| {
+        let unfinished = self.write(self.all_shards(), |writer| {
             append_piece(writer, last)?;
             let end = BACKLOG_QUEUE.end(writer.view());
             writer.transaction.set_root(0, BACKLOG_SENT, end)?;
+            let mut unfinished = Vec::new();
             for (shard, &end) in ends.0.iter().enumerate() {
-                let log = log_of(shard);
-                if log.exists(writer.view()) && log.start(writer.view()) != end {
-                    log.drop_before(writer.transaction, end)?;
+                let is_new = log_of(shard).start(writer.view()) != end;
+                if is_new && drop_changes(writer, shard, end)? {
+                    unfinished.push((shard, end));
                 }
             }
-            Ok::<_, Error>(())
-        })
+            Ok::<_, Error>(unfinished)
+        })?;
+        // The bytes are part of the stream now. A failure leaves blocks for the next call.
+        for (shard, end) in unfinished {
+            let shards = ShardSet::one(shard);
+            while self
+                .write(shards, |writer| drop_changes(writer, shard, end))
+                .unwrap_or(false)
+            {}
+        }
+        Ok(())
     }
 
     /// Removes bytes that a killed sender has appended to the backlog without completing them.
@@ -345,6 +356,15 @@ impl Store {
             BACKLOG_QUEUE.read(view, offset, most.min(end - offset), out)?;
             Ok(true)
         })
+    }
+}
+
+/// Drops the changes before a position from a shard's log. Returns whether blocks remain to be freed.
+fn drop_changes(writer: &mut Writer<'_, '_>, shard: usize, end: u64) -> Result<bool, Error> {
+    let log = log_of(shard);
+    match log.exists(writer.view()) {
+        true => log.drop_before(writer.transaction, end),
+        false => Ok(false),
     }
 }
 

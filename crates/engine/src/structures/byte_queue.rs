@@ -235,16 +235,17 @@ impl ByteQueue {
             let skipped = position.checked_sub(start);
             if let Some(skipped) = skipped.filter(|skipped| *skipped < size) {
                 // A block whose size did not suffice for the next bytes has unused space at its end.
-                let following = if next == 0 {
-                    until
-                } else {
-                    view.word(next + POSITION)?
+                let following = match next {
+                    0 => until,
+                    // A torn word can contain any number (R3).
+                    next => view.word(next.wrapping_add(POSITION))?,
                 };
                 let count = following
                     .min(until)
                     .saturating_sub(position)
                     .min(size - skipped);
-                append_range(view, block + HEADER + skipped, count, out)?;
+                let at = (block + HEADER).wrapping_add(skipped);
+                append_range(view, at, count, out)?;
                 position += count;
             }
             block = next;
@@ -261,7 +262,7 @@ impl ByteQueue {
             (check.reach)(block);
             let words = check.view.words(block).map_err(Error::from);
             let next = words.and_then(|[next, _, size]: [u64; 3]| {
-                check.view.check(block, HEADER + size)?;
+                check.view.check(block, HEADER.saturating_add(size))?;
                 Ok(next)
             });
             match next {

@@ -13,7 +13,7 @@
 //! A log that no process reads must not fill the store. Once it has [`LOG_MAX`] bytes, it is removed, and
 //! the replicas need a complete data set.
 
-use undercroft_memory::{Transaction, View};
+use undercroft_memory::{Fault, Transaction, View};
 
 use crate::error::Error;
 use crate::structures::byte_queue::ByteQueue;
@@ -171,7 +171,20 @@ pub(crate) fn lose_changes(transaction: &mut Transaction<'_>, shard: usize) -> R
     Ok(transaction.set_root(shard, CHANGES_LOST, 1)?)
 }
 
-/// Iterates over the changes in the bytes of a shard's log. Ends at an incomplete record.
+/// Checks that the bytes of a shard's log consist of complete records.
+pub(crate) fn check_changes(shard: usize, mut bytes: &[u8]) -> Result<(), Error> {
+    while !bytes.is_empty() {
+        let (_, length) = parse_change(shard, bytes).ok_or(Fault {
+            at: CHANGE_LOG as u64,
+            what: "a change log with complete records",
+        })?;
+        bytes = &bytes[length..];
+    }
+    Ok(())
+}
+
+/// Iterates over the changes in the bytes of a shard's log, which must consist of [complete
+/// records](check_changes).
 pub(crate) fn parse_changes(shard: usize, mut bytes: &[u8]) -> impl Iterator<Item = Change<'_>> {
     std::iter::from_fn(move || {
         let (change, length) = parse_change(shard, bytes)?;

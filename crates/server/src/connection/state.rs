@@ -487,9 +487,7 @@ impl Connection {
             _ if sent.is_err() => Next::Close,
             TurnEnd::Blocked(Blocked::Long) => Next::OwnThread,
             TurnEnd::Blocked(blocked) => Next::Park(blocked),
-            // The replies to the commands before PSYNC are so short that they were sent.
-            TurnEnd::Replica if self.has_output() || !self.session.holds_nothing() => Next::Close,
-            TurnEnd::Replica => Next::Replica,
+            TurnEnd::Replica => self.next_of_replica(),
             TurnEnd::Waiting if self.ended => Next::Close,
             TurnEnd::Waiting => Next::Wait,
             TurnEnd::Closing | TurnEnd::Used { .. } => self.rest(),
@@ -518,12 +516,24 @@ impl Connection {
         if self.send_output(space).is_err() || self.session.waiting.is_some() && self.ended {
             return Next::Close;
         }
+        if self.session.becomes_replica() {
+            return self.next_of_replica();
+        }
         if self.closing || !self.has_commands() {
             return self.rest();
         }
         match self.session.waiting.is_some() || self.is_full(limits) {
             true => Next::Wait,
             false => Next::Turn,
+        }
+    }
+
+    /// Returns the next step for a connection that has become a replica.
+    fn next_of_replica(&self) -> Next {
+        // The replies to the commands before PSYNC are so short that they were sent.
+        match self.has_output() || !self.session.holds_nothing() {
+            true => Next::Close,
+            false => Next::Replica,
         }
     }
 

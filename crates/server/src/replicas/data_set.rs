@@ -2,16 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
+use std::sync::atomic::Ordering;
 
 use undercroft_commands::session::ReplicaOptions;
 use undercroft_engine::keyspace::Snapshot;
 use undercroft_engine::rdb::RdbVersion;
 use undercroft_engine::{REPLICATION_ID, Store};
-use undercroft_links::save::{SaveError, SaveOptions, save};
+use undercroft_links::save::{Own, SaveError, SaveOptions, save};
 
 use super::publisher::new_id;
 use super::socket::Socket;
 use crate::log::log;
+use crate::shared::state::Shared;
 
 /// Sends a data set in the form that the replica understands.
 pub(super) fn send(
@@ -20,6 +22,7 @@ pub(super) fn send(
     socket: &mut Socket<'_>,
     options: &ReplicaOptions,
 ) -> Result<(), SaveError> {
+    let server = socket.server;
     let mut save_options = SaveOptions::new(RdbVersion::V10);
     save_options.skip_own = true;
     save_options.keys = !options.no_keys;
@@ -32,13 +35,13 @@ pub(super) fn send(
         let (mut out, saved) = save(store, snapshot, out, &save_options, &mut |_| true)?;
         out.write_all(&mark)?;
         out.flush()?;
-        tell_left_out(&saved.left_out);
+        tell_left_out(server, &saved.left_out);
         return Ok(());
     }
     // The length comes first, so the data set is written to a file that has no name.
     let file = BufWriter::with_capacity(64 << 10, tempfile::tempfile()?);
     let (file, saved) = save(store, snapshot, file, &save_options, &mut |_| true)?;
-    tell_left_out(&saved.left_out);
+    tell_left_out(server, &saved.left_out);
     let mut file: File = file.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.rewind()?;
     write!(socket, "${}\r\n", saved.length)?;
@@ -51,8 +54,9 @@ pub(super) fn send(
     }
 }
 
-fn tell_left_out(left_out: &undercroft_links::save::Own) {
-    if !left_out.is_empty() {
+fn tell_left_out(server: &Shared, left_out: &Own) {
+    let told = &server.replicas.has_told_left_out;
+    if !left_out.is_empty() && !told.swap(true, Ordering::Relaxed) {
         log(format_args!("replicas do not receive {left_out}"));
     }
 }

@@ -142,6 +142,7 @@ fn run(server: &Shared, store: &Store) {
                 end(server);
                 // Without the stream, changes cost nothing more. A failure leaves it for later.
                 let _ = store.end_stream();
+                registered.state().stream = None;
                 return;
             }
         }

@@ -63,17 +63,17 @@ impl ReplicaConnection {
     }
 }
 
-/// Serves a replica on a new thread, which calls `ended` at the end.
+/// Serves a replica on a new thread, which drops `closed` at the end.
 pub(crate) fn start(
     server: &Arc<Shared>,
     connection: ReplicaConnection,
-    ended: impl FnOnce() + Send + 'static,
+    closed: impl Send + 'static,
 ) {
     let shared = server.clone();
     let thread = thread::Builder::new().name("replica".into());
     let spawned = thread.spawn(move || {
+        let _closed = closed;
         serve(&shared, connection);
-        ended();
     });
     if let Err(error) = spawned {
         log(format_args!("a replica cannot be served: {error}"));
@@ -103,16 +103,24 @@ fn serve(server: &Arc<Shared>, connection: ReplicaConnection) {
         return refuse(&mut socket, &text);
     }
     let name = format!("{}:{}", replica.address, replica.port);
+    let registered = RegisteredUntilDrop(server, &replica);
     let served = attend(server, &replica, &mut socket, &options, input);
-    server
-        .replicas
-        .state()
-        .replicas
-        .retain(|other| !Arc::ptr_eq(other, &replica));
+    drop(registered);
     if let Err(error) = served
         && !options.only_data_set
     {
         log(format_args!("the replica {name} is gone: {error}"));
+    }
+}
+
+/// Removes a replica from the list of all when it is dropped, also after a panic: the backlog would
+/// otherwise be kept for it.
+struct RegisteredUntilDrop<'r>(&'r Shared, &'r Arc<Replica>);
+
+impl Drop for RegisteredUntilDrop<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.replicas.state();
+        state.replicas.retain(|other| !Arc::ptr_eq(other, self.1));
     }
 }
 

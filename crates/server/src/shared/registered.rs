@@ -1,5 +1,6 @@
 //! All replicas, and the stream that they receive.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ pub(crate) struct Registered {
     pub(crate) wanted: Condvar,
     /// Notified when acknowledgements have been requested, or have arrived.
     acknowledged: Condvar,
+    /// Whether the log has named the keys that replicas do not receive.
+    pub(crate) has_told_left_out: AtomicBool,
     /// The writer of the stream, while the publisher runs. Taking a data set excludes sending.
     pub(crate) sender: Mutex<Option<Sender>>,
 }

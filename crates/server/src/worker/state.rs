@@ -63,6 +63,19 @@ pub(crate) struct Worker {
     pub(super) upkeep: Option<Upkeep>,
 }
 
+/// Removes a connection from the lists and counts when it is closed, in whatever way its thread ends.
+struct Closed {
+    shared: Arc<Shared>,
+    id: u64,
+    thread: usize,
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.shared.count_closed(self.id, self.thread);
+    }
+}
+
 impl Worker {
     pub(crate) fn new(
         (shared, mailboxes): (Arc<Shared>, Arc<Mailboxes>),
@@ -221,11 +234,12 @@ impl Worker {
         if connection.registered.take().is_some() {
             let _ = self.poll.remove(&connection.socket);
         }
-        let (shared, index) = (self.shared.clone(), self.index);
-        let id = connection.card.id;
-        serving::start(&self.shared, connection.into_replica(), move || {
-            shared.count_closed(id, index);
-        });
+        let closed = Closed {
+            shared: self.shared.clone(),
+            id: connection.card.id,
+            thread: self.index,
+        };
+        serving::start(&self.shared, connection.into_replica(), closed);
     }
 
     pub(super) fn close(&mut self, token: u64) {

@@ -220,12 +220,19 @@ fn request(
     commands
 }
 
-/// Removes a key that was copied. Returns false if it was changed since.
+/// Removes a key that was copied. Returns false if it was changed since. WATCH does not notice a change
+/// in the groups of a stream, so streams are compared. O(1), or O(stream).
 fn remove(context: &Context<'_>, key: &Copied<'_>) -> Result<bool, Error> {
     let (store, database) = (context.store.store(), context.database());
     let shards = store.shards_of([&store.key(key.name)]);
     store.transact(shards, |running| {
-        let is_unchanged = running.is_unchanged(&key.watch)?;
+        let mut is_unchanged = running.is_unchanged(&key.watch)?;
+        if is_unchanged && key.state.value_type == ValueType::Stream {
+            let now = running
+                .access()
+                .read(shards, |reader| reader.state(database, key.name))?;
+            is_unchanged = now.is_some_and(|now| now.items == key.state.items);
+        }
         if is_unchanged {
             running.access().delete(database, &[key.name])?;
         }
