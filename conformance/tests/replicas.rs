@@ -3,7 +3,7 @@
 //! other processes change the store without a server.
 
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
@@ -130,7 +130,9 @@ impl Pair {
 
     fn describe(&self) -> String {
         let mut client = Client::connect(self.ours.address()).expect("it accepts");
-        text(&client.call(["INFO", "replication"]).expect("a reply"))
+        let info = text(&client.call(["INFO", "replication"]).expect("a reply"));
+        let (source, replica) = (self.ours.log(), self.replica.log());
+        format!("{info}\nlog of the source:\n{source}\nlog of the replica:\n{replica}")
     }
 }
 
@@ -398,12 +400,56 @@ fn strings(reply: &Reply) -> String {
     }
 }
 
-/// Waits until a condition holds.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        std::thread::yield_now();
+/// A Sentinel, and the messages that it publishes.
+struct Sentinel {
+    _process: Further,
+    log: PathBuf,
+    /// A connection that has subscribed to all messages.
+    messages: Client,
+}
+
+impl Sentinel {
+    /// Starts a Sentinel for the master `data` at a port of this machine.
+    fn start(directory: &Path, master: u16) -> Sentinel {
+        let [config, log] = ["sentinel.conf", "sentinel.log"].map(|name| directory.join(name));
+        let port = spare_port();
+        let lines = [
+            format!("port {port}"),
+            format!("dir {}", directory.display()),
+            format!("logfile {}", log.display()),
+            format!("sentinel monitor data 127.0.0.1 {master} 1"),
+            // A Sentinel connects again only once a second, so less makes it give up living servers.
+            "sentinel down-after-milliseconds data 3000".to_owned(),
+            "sentinel failover-timeout data 10000".to_owned(),
+        ];
+        std::fs::write(&config, lines.join("\n")).expect("space");
+        let mut command = Process::new("redis-server");
+        command.arg(&config).arg("--sentinel");
+        let process = Further(command.spawn().expect("redis-server is installed"));
+        let mut messages = connect(&Address::Tcp(format!("127.0.0.1:{port}")));
+        messages.call(["PSUBSCRIBE", "*"]).expect("a reply");
+        Sentinel {
+            _process: process,
+            log,
+            messages,
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until the Sentinel has published a message that contains a text.
+    fn expect(&mut self, event: &str, contained: &str) {
+        loop {
+            let message = self.messages.receive();
+            let message = message
+                .unwrap_or_else(|error| panic!("{event} {contained}: {error}\n{}", self.log()));
+            let message = strings(&message);
+            if message.contains(&format!(" {event} ")) && message.contains(contained) {
+                return;
+            }
+        }
     }
 }
 
@@ -414,7 +460,7 @@ fn sentinel_promotes_a_replica_and_makes_the_store_its_replica() {
     }
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let store = directory.path().join("store");
-    let [port, watcher_port] = [spare_port(), spare_port()];
+    let port = spare_port();
     let source = Address::Tcp(format!("127.0.0.1:{port}"));
     let server = Further::start(&store, port);
     let mut client = connect(&source);
@@ -427,44 +473,27 @@ fn sentinel_promotes_a_replica_and_makes_the_store_its_replica() {
     let mut there = Client::connect(replica.address()).expect("it accepts");
     let follow = ["REPLICAOF", "127.0.0.1", &port.to_string()];
     there.call(follow).expect("a reply");
-    let config = directory.path().join("sentinel.conf");
-    let lines = [
-        format!("port {watcher_port}"),
-        format!("dir {}", directory.path().display()),
-        format!("sentinel monitor data 127.0.0.1 {port} 1"),
-        "sentinel down-after-milliseconds data 300".to_owned(),
-        "sentinel failover-timeout data 2000".to_owned(),
-    ];
-    std::fs::write(&config, lines.join("\n")).expect("space");
-    let mut sentinel = Process::new("redis-server");
-    let sentinel = sentinel
-        .arg(&config)
-        .arg("--sentinel")
-        .stdout(Stdio::null());
-    let _sentinel = Further(sentinel.spawn().expect("redis-server is installed"));
-    let mut watcher = connect(&Address::Tcp(format!("127.0.0.1:{watcher_port}")));
-    wait_until("the Sentinel knows the replica", || {
-        let reply = watcher.call(["SENTINEL", "REPLICAS", "data"]);
-        let known = strings(&reply.expect("a reply"));
-        known.contains(replica_port) && !known.contains("disconnected")
-    });
+    let mut sentinel = Sentinel::start(directory.path(), port);
+    sentinel.expect("+slave", replica_port);
     client.call(["SET", "last", "2"]).expect("a reply");
     let waited = client.call(["WAIT", "1", "60000"]).expect("a reply");
     assert_eq!(waited, Reply::Integer(1));
     let mut there = (replica.address().clone(), there);
     drop(server);
-    wait_until("the replica is promoted", || {
-        strings(&ask(&mut there, &["ROLE"])).starts_with("master")
-    });
+    // Until the Sentinel has completed the failover, a master that returns stays the master.
+    sentinel.expect("+switch-master", replica_port);
+    assert!(strings(&ask(&mut there, &["ROLE"])).starts_with("master"));
     let got = ask(&mut there, &["GET", "last"]);
     assert_eq!(got, Reply::Bulk(b"2".to_vec()));
     ask(&mut there, &["SET", "after", "3"]);
     // The store comes back, and the Sentinel makes it a replica of the new master.
     let _server = Further::start(&store, port);
+    sentinel.expect("+convert-to-slave", &port.to_string());
+    let waited = ask(&mut there, &["WAIT", "1", "60000"]);
+    assert_eq!(waited, Reply::Integer(1), "{}", sentinel.log());
     let mut client = (source.clone(), connect(&source));
-    wait_until("the store has the new master's change", || {
-        ask(&mut client, &["GET", "after"]) == Reply::Bulk(b"3".to_vec())
-    });
+    let got = ask(&mut client, &["GET", "after"]);
+    assert_eq!(got, Reply::Bulk(b"3".to_vec()));
     let refused = ask(&mut client, &["SET", "own", "4"]);
     assert!(matches!(refused, Reply::Error(_)), "{refused:?}");
 }

@@ -25,7 +25,7 @@ impl Sentinel {
         let (config, host_and_port) = (place.path("sentinel.conf"), master.replace(':', " "));
         let lines = format!(
             "port {port}\nbind 127.0.0.1\nsentinel monitor main {host_and_port} 1\n\
-             sentinel down-after-milliseconds main 300\nsentinel failover-timeout main 3000\n"
+             sentinel down-after-milliseconds main 3000\nsentinel failover-timeout main 10000\n"
         );
         fs::write(&config, lines).expect("a file");
         let program = Kind::Redis.program().expect("a program");
