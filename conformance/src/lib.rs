@@ -21,7 +21,9 @@
 //! - `expiry`: tests real expiry, with keys that expire while a client watches them.
 //! - `generate`: generates random commands.
 //! - `notation`: the notation of expected replies in case files, a human-readable form of RESP.
+//! - `replication`: sources, replicas and Sentinels in tests.
 //! - `resp`: reads RESP2 and RESP3 replies from any buffered source.
+//! - `seed`: the seed of a random test.
 //! - `servers`: starts and stops servers: a real Redis, and `undercroft serve`.
 //! - `shrink`: finds a short list of commands that still shows a difference.
 //! - `torture`: malformed protocol input, many connections, and clients that do not read.
@@ -36,7 +38,9 @@ pub mod differential;
 pub mod expiry;
 pub mod generate;
 pub mod notation;
+pub mod replication;
 pub mod resp;
+pub mod seed;
 pub mod servers;
 pub mod shrink;
 pub mod torture;

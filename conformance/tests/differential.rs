@@ -5,18 +5,8 @@ use undercroft_conformance::compare::Rules;
 use undercroft_conformance::differential::{Plan, run};
 use undercroft_conformance::expiry::keys_expire;
 use undercroft_conformance::generate::FAMILIES;
+use undercroft_conformance::seed::seed;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
-
-/// Returns the seed of this run: `UNDERCROFT_SEED`, or a random one.
-fn seed() -> u64 {
-    let named = std::env::var("UNDERCROFT_SEED").ok();
-    let seed = named.map_or_else(
-        || fastrand::u64(..1 << 40),
-        |s| s.parse().expect("UNDERCROFT_SEED is a number"),
-    );
-    println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
-    seed
-}
 
 fn plan(commands: usize) -> Plan {
     Plan {

@@ -5,29 +5,15 @@
 //! The source itself is not the judge, because Redis 7.0 does not replicate everything: a real replica
 //! lacks consumers without entries, for example.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use undercroft_conformance::audit::audit;
-use undercroft_conformance::client::{Address, Client};
-use undercroft_conformance::command::Command;
+use undercroft_conformance::client::Client;
 use undercroft_conformance::compare::Rules;
-use undercroft_conformance::generate::{FAMILIES, Family, Generator};
+use undercroft_conformance::replication::{Changes, PATIENCE, field, replicate, text};
 use undercroft_conformance::resp::Reply;
+use undercroft_conformance::seed::seed;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
-
-/// The longest wait for an event, which only a hang exceeds.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Returns the seed of this run: `UNDERCROFT_SEED`, or a random one.
-fn seed() -> u64 {
-    let named = std::env::var("UNDERCROFT_SEED").ok();
-    let seed = named.map_or_else(
-        || fastrand::u64(..1 << 40),
-        |s| s.parse().expect("UNDERCROFT_SEED is a number"),
-    );
-    println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
-    seed
-}
 
 /// A source and two replicas.
 struct Pair {
@@ -35,23 +21,7 @@ struct Pair {
     /// The replica that is a real Redis.
     judge: Server,
     ours: Server,
-    random: Generator,
-    /// The connection through which the source is changed.
-    writer: Client,
-}
-
-fn text(reply: &Reply) -> String {
-    String::from_utf8_lossy(reply.bytes().unwrap_or_default()).into_owned()
-}
-
-/// Returns a field of INFO.
-fn field(client: &mut Client, section: &str, name: &str) -> String {
-    let reply = client.call(["INFO", section]).expect("a reply");
-    let all = text(&reply);
-    let line = all
-        .lines()
-        .find_map(|line| line.strip_prefix(&format!("{name}:")));
-    line.unwrap_or_default().trim().to_owned()
+    changes: Changes,
 }
 
 impl Pair {
@@ -61,50 +31,25 @@ impl Pair {
         let start =
             || Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
         let (source, judge) = (start(), start());
-        let writer = Client::connect(source.address()).expect("it accepts");
-        // Blocked clients and messages leave nothing to compare, and the source's own settings are
-        // not replicated.
-        let never = ["blocking", "messages", "server"];
-        let families: Vec<Family> = FAMILIES
-            .iter()
-            .filter(|family| !never.contains(&family.name) && !without.contains(&family.name))
-            .copied()
-            .collect();
+        let changes = Changes::new(seed, source.address(), without);
         let mut pair = Pair {
             source,
             judge,
             ours,
-            random: Generator::new(seed, &families),
-            writer,
+            changes,
         };
         pair.change(3000);
         Some(pair)
     }
 
-    /// Sends random commands to the source.
     fn change(&mut self, commands: usize) {
-        for _ in 0..commands.div_ceil(100) {
-            let mut batch: Vec<Command> = (0..100).map(|_| self.random.command()).collect();
-            while self.random.is_amid() {
-                batch.push(self.random.command());
-            }
-            self.writer.pipeline(&batch).expect("the source runs them");
-        }
+        self.changes.make(commands);
     }
 
     fn follow(&self) {
-        self.make_replica(&self.judge);
-        self.make_replica(&self.ours);
-    }
-
-    fn make_replica(&self, replica: &Server) {
-        let Address::Tcp(address) = self.source.address() else {
-            panic!("{} is no port", self.source.address());
-        };
-        let (host, port) = address.rsplit_once(':').expect("a port");
-        let mut client = Client::connect(replica.address()).expect("it accepts");
-        let reply = client.call(["REPLICAOF", host, port]).expect("a reply");
-        assert!(matches!(reply, Reply::Simple(_)), "{reply:?}");
+        for replica in [&self.judge, &self.ours] {
+            replicate(self.source.address(), replica.address());
+        }
     }
 
     /// Waits until the replica has applied everything, and compares the data.
@@ -118,7 +63,7 @@ impl Pair {
             if reply == Reply::Integer(2) {
                 break;
             }
-            assert!(start.elapsed() < PATIENCE, "{}", self.describe());
+            assert!(start.elapsed() < PATIENCE, "{reply:?}\n{}", self.describe());
         }
         let mut judge = Client::connect(self.judge.address()).expect("it accepts");
         let mut ours = Client::connect(self.ours.address()).expect("it accepts");

@@ -2,46 +2,27 @@
 //! have the same data, also when connections are cut, the backlog is lost, the server is killed, and
 //! other processes change the store without a server.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use undercroft_conformance::audit::audit;
 use undercroft_conformance::client::{Address, Client};
-use undercroft_conformance::command::Command;
 use undercroft_conformance::compare::Rules;
-use undercroft_conformance::generate::{FAMILIES, Family, Generator};
+use undercroft_conformance::replication::{
+    Changes, PATIENCE, Sentinel, connect, host_and_port, replicate, spare_port, text,
+};
 use undercroft_conformance::resp::Reply;
+use undercroft_conformance::seed::seed;
 use undercroft_conformance::servers::{
     Kind, Server, Settings, start_undercroft, undercroft_binary,
 };
-
-/// The longest wait for an event, which only a hang exceeds.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Returns the seed of this run: `UNDERCROFT_SEED`, or a random one.
-fn seed() -> u64 {
-    let named = std::env::var("UNDERCROFT_SEED").ok();
-    let seed = named.map_or_else(
-        || fastrand::u64(..1 << 40),
-        |s| s.parse().expect("UNDERCROFT_SEED is a number"),
-    );
-    println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
-    seed
-}
-
-fn text(reply: &Reply) -> String {
-    String::from_utf8_lossy(reply.bytes().unwrap_or_default()).into_owned()
-}
 
 /// Our server and a replica of it.
 struct Pair {
     ours: Server,
     replica: Server,
-    random: Generator,
-    /// The connection through which the store is changed.
-    writer: Client,
+    changes: Changes,
 }
 
 fn settings() -> Settings {
@@ -57,34 +38,18 @@ impl Pair {
     fn start(seed: u64, kind: Kind, without: &[&str]) -> Option<Pair> {
         let ours = start_undercroft(settings()).expect("undercroft starts")?;
         let replica = Server::start(kind, settings()).expect("the replica starts");
-        let writer = Client::connect(ours.address()).expect("it accepts");
-        // Blocked clients and messages leave nothing to compare, and the source's own settings are
-        // not replicated.
-        let never = ["blocking", "messages", "server"];
-        let families: Vec<Family> = FAMILIES
-            .iter()
-            .filter(|family| !never.contains(&family.name) && !without.contains(&family.name))
-            .copied()
-            .collect();
+        let changes = Changes::new(seed, ours.address(), without);
         let mut pair = Pair {
             ours,
             replica,
-            random: Generator::new(seed, &families),
-            writer,
+            changes,
         };
         pair.change(2000);
         Some(pair)
     }
 
-    /// Sends random commands.
     fn change(&mut self, commands: usize) {
-        for _ in 0..commands.div_ceil(100) {
-            let mut batch: Vec<Command> = (0..100).map(|_| self.random.command()).collect();
-            while self.random.is_amid() {
-                batch.push(self.random.command());
-            }
-            self.writer.pipeline(&batch).expect("the server runs them");
-        }
+        self.changes.make(commands);
     }
 
     fn follow(&self) {
@@ -92,13 +57,7 @@ impl Pair {
     }
 
     fn follow_at(&self, source: &Address) {
-        let Address::Tcp(address) = source else {
-            panic!("{source} is no port");
-        };
-        let (host, port) = address.rsplit_once(':').expect("a port");
-        let mut client = Client::connect(self.replica.address()).expect("it accepts");
-        let reply = client.call(["REPLICAOF", host, port]).expect("a reply");
-        assert!(matches!(reply, Reply::Simple(_)), "{reply:?}");
+        replicate(source, self.replica.address());
     }
 
     /// Waits until the replica has applied everything, and compares the data.
@@ -116,7 +75,7 @@ impl Pair {
             if reply == Reply::Integer(1) {
                 break;
             }
-            assert!(start.elapsed() < PATIENCE, "{}", self.describe());
+            assert!(start.elapsed() < PATIENCE, "{reply:?}\n{}", self.describe());
         }
         let mut replica = Client::connect(self.replica.address()).expect("it accepts");
         // An encoding can depend on earlier values, which the replica never had.
@@ -189,18 +148,6 @@ fn cut_connection_of_a_replica_continues_with_the_next_change() {
     }
 }
 
-/// Connects to a server that may still be starting.
-fn connect(address: &Address) -> Client {
-    let start = Instant::now();
-    loop {
-        match Client::connect(address) {
-            Ok(client) => return client,
-            Err(error) => assert!(start.elapsed() < PATIENCE, "{address}: {error}"),
-        }
-        std::thread::yield_now();
-    }
-}
-
 /// A further server of a store, which is killed at the end.
 struct Further(Child);
 
@@ -220,11 +167,6 @@ impl Drop for Further {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn spare_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 #[test]
@@ -262,12 +204,12 @@ fn redis_cli_receives_data_sets_and_changes() {
     let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
         return;
     };
-    let Address::Tcp(address) = pair.ours.address().clone() else {
-        panic!("no port");
-    };
-    let (_, port) = address.rsplit_once(':').expect("a port");
+    let (_, port) = host_and_port(pair.ours.address());
     let load = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
-    let loaded = pair.writer.call(["FUNCTION", "LOAD", "REPLACE", load]);
+    let loaded = pair
+        .changes
+        .writer()
+        .call(["FUNCTION", "LOAD", "REPLACE", load]);
     assert!(matches!(loaded, Ok(Reply::Bulk(_))), "{loaded:?}");
     let directory = pair.replica.directory().to_owned();
     for option in ["--rdb", "--functions-rdb"] {
@@ -297,13 +239,17 @@ fn redis_cli_receives_data_sets_and_changes() {
         std::io::BufRead::lines(std::io::BufReader::new(cli.stdout.take().expect("a pipe")));
     let start = Instant::now();
     loop {
-        let reply = pair.writer.call(["ROLE"]).expect("a reply");
-        if format!("{reply:?}").matches("Array").count() > 1 {
+        let reply = pair.changes.writer().call(["ROLE"]).expect("a reply");
+        // An array of the role, the offset and the array of the replicas that are online.
+        if format!("{reply:?}").matches("Array").count() > 2 {
             break;
         }
         assert!(start.elapsed() < PATIENCE, "{}", pair.describe());
     }
-    pair.writer.call(["SET", "told", "now"]).expect("a reply");
+    pair.changes
+        .writer()
+        .call(["SET", "told", "now"])
+        .expect("a reply");
     let told = lines.any(|line| line.expect("text").contains("\"SET\",\"told\",\"now\""));
     assert!(told);
     let _ = cli.kill();
@@ -313,20 +259,24 @@ fn redis_cli_receives_data_sets_and_changes() {
 #[test]
 fn migrate_moves_keys_to_a_redis_and_back() {
     let target = Server::start(Kind::Redis, settings()).expect("the target starts");
-    let Address::Tcp(address) = target.address().clone() else {
-        panic!("no port");
-    };
-    let (host, port) = address.rsplit_once(':').expect("a port");
+    let (host, port) = host_and_port(target.address());
     let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
         return;
     };
     // The operator has allowed no host.
-    let refused = pair.writer.call(["MIGRATE", host, port, "no", "0", "0"]);
+    let refused = pair
+        .changes
+        .writer()
+        .call(["MIGRATE", host, port, "no", "0", "0"]);
     assert_eq!(refused.expect("a reply"), Reply::Simple(b"NOKEY".to_vec()));
-    pair.writer
+    pair.changes
+        .writer()
         .call(["SET", "moved", "value"])
         .expect("a reply");
-    let refused = pair.writer.call(["MIGRATE", host, port, "moved", "0", "0"]);
+    let refused = pair
+        .changes
+        .writer()
+        .call(["MIGRATE", host, port, "moved", "0", "0"]);
     assert!(matches!(refused, Ok(Reply::Error(_))), "{refused:?}");
     let allowed = Settings {
         files: vec![(
@@ -369,10 +319,7 @@ fn migrate_moves_keys_to_a_redis_and_back() {
     assert_eq!(client.call(copied).expect("a reply"), ok);
     assert_eq!(client.call(["DBSIZE"]).expect("a reply"), Reply::Integer(1));
     // And back.
-    let Address::Tcp(address) = ours.address().clone() else {
-        panic!("no port");
-    };
-    let (host, port) = address.rsplit_once(':').expect("a port");
+    let (host, port) = host_and_port(ours.address());
     let back = ["MIGRATE", host, port, "b", "0", "5000"];
     assert_eq!(there.call(back).expect("a reply"), ok);
     let got = client.call(["HGET", "b", "f"]).expect("a reply");
@@ -392,67 +339,6 @@ fn ask((address, client): &mut (Address, Client), words: &[&str]) -> Reply {
     }
 }
 
-/// Returns all strings of a reply, separated by spaces.
-fn strings(reply: &Reply) -> String {
-    match reply {
-        Reply::Array(items) => items.iter().map(|item| strings(item) + " ").collect(),
-        reply => text(reply),
-    }
-}
-
-/// A Sentinel, and the messages that it publishes.
-struct Sentinel {
-    _process: Further,
-    log: PathBuf,
-    /// A connection that has subscribed to all messages.
-    messages: Client,
-}
-
-impl Sentinel {
-    /// Starts a Sentinel for the master `data` at a port of this machine.
-    fn start(directory: &Path, master: u16) -> Sentinel {
-        let [config, log] = ["sentinel.conf", "sentinel.log"].map(|name| directory.join(name));
-        let port = spare_port();
-        let lines = [
-            format!("port {port}"),
-            format!("dir {}", directory.display()),
-            format!("logfile {}", log.display()),
-            format!("sentinel monitor data 127.0.0.1 {master} 1"),
-            // A Sentinel connects again only once a second, so less makes it give up living servers.
-            "sentinel down-after-milliseconds data 3000".to_owned(),
-            "sentinel failover-timeout data 10000".to_owned(),
-        ];
-        std::fs::write(&config, lines.join("\n")).expect("space");
-        let mut command = Process::new("redis-server");
-        command.arg(&config).arg("--sentinel");
-        let process = Further(command.spawn().expect("redis-server is installed"));
-        let mut messages = connect(&Address::Tcp(format!("127.0.0.1:{port}")));
-        messages.call(["PSUBSCRIBE", "*"]).expect("a reply");
-        Sentinel {
-            _process: process,
-            log,
-            messages,
-        }
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    /// Waits until the Sentinel has published a message that contains a text.
-    fn expect(&mut self, event: &str, contained: &str) {
-        loop {
-            let message = self.messages.receive();
-            let message = message
-                .unwrap_or_else(|error| panic!("{event} {contained}: {error}\n{}", self.log()));
-            let message = strings(&message);
-            if message.contains(&format!(" {event} ")) && message.contains(contained) {
-                return;
-            }
-        }
-    }
-}
-
 #[test]
 fn sentinel_promotes_a_replica_and_makes_the_store_its_replica() {
     if undercroft_binary().is_none() {
@@ -466,14 +352,11 @@ fn sentinel_promotes_a_replica_and_makes_the_store_its_replica() {
     let mut client = connect(&source);
     client.call(["SET", "before", "1"]).expect("a reply");
     let replica = Server::start(Kind::Redis, settings()).expect("the replica starts");
-    let Address::Tcp(replica_address) = replica.address().clone() else {
-        panic!("no port");
-    };
-    let (_, replica_port) = replica_address.rsplit_once(':').expect("a port");
+    let (_, replica_port) = host_and_port(replica.address());
     let mut there = Client::connect(replica.address()).expect("it accepts");
     let follow = ["REPLICAOF", "127.0.0.1", &port.to_string()];
     there.call(follow).expect("a reply");
-    let mut sentinel = Sentinel::start(directory.path(), port);
+    let mut sentinel = Sentinel::start(directory.path(), "data", &source);
     sentinel.expect("+slave", replica_port);
     client.call(["SET", "last", "2"]).expect("a reply");
     let waited = client.call(["WAIT", "1", "60000"]).expect("a reply");
@@ -482,7 +365,7 @@ fn sentinel_promotes_a_replica_and_makes_the_store_its_replica() {
     drop(server);
     // Until the Sentinel has completed the failover, a master that returns stays the master.
     sentinel.expect("+switch-master", replica_port);
-    assert!(strings(&ask(&mut there, &["ROLE"])).starts_with("master"));
+    assert!(text(&ask(&mut there, &["ROLE"])).starts_with("master"));
     let got = ask(&mut there, &["GET", "last"]);
     assert_eq!(got, Reply::Bulk(b"2".to_vec()));
     ask(&mut there, &["SET", "after", "3"]);

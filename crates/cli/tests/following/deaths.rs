@@ -4,17 +4,18 @@
 use std::thread;
 use std::time::Duration;
 
+use undercroft_conformance::seed::seed;
+
 use crate::served::compare;
-use crate::support::{Changes, Follower, Place, call, field, redis, run, seed, until, url_of};
+use crate::support::{Follower, Place, call, changes_of, field, redis, run, until, url_of};
 
 const KILLS: usize = 40;
 
 #[test]
 fn elected_followers_that_are_killed_lose_and_repeat_nothing() {
-    let seed = seed();
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(seed());
     let source = redis(&["--repl-backlog-size", "256kb"]);
-    let mut changes = Changes::new(seed, &source);
+    let mut changes = changes_of(&source);
     changes.make(2000);
     let place = Place::new();
     let start = || Follower::start(&url_of(&source), place.store.path(), &["--elect"]);

@@ -7,7 +7,7 @@ use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::Server;
 use undercroft_engine::DATABASES;
 
-use crate::support::{Changes, Follower, Place, call, redis, run, seed, until, url_of};
+use crate::support::{Follower, Place, call, changes_of, redis, run, until, url_of};
 
 /// Returns the keys of a source that a store must have: of one database, or with a prefix.
 fn expected(source: &Server, only: Option<usize>, prefix: &[u8]) -> BTreeSet<(usize, Vec<u8>)> {
@@ -54,7 +54,7 @@ fn found(place: &Place) -> BTreeSet<(usize, Vec<u8>)> {
 fn followed_part_equals_that_of_the_source() {
     for (only, prefix) in [(Some(0), ""), (Some(1), ""), (None, "a"), (Some(0), "b")] {
         let source = redis(&[]);
-        let mut changes = Changes::new(seed(), &source);
+        let mut changes = changes_of(&source);
         changes.make(2000);
         let place = Place::new();
         let number = only.map_or(String::new(), |number| number.to_string());

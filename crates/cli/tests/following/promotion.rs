@@ -5,7 +5,7 @@ use undercroft_conformance::servers::{Kind, Server, Settings};
 use undercroft_engine::{LinkStatus, Store};
 
 use crate::support::{
-    Changes, Follower, Place, Run, call, field, place_of, redis, run, seed, until, url_of,
+    Follower, Place, Run, call, changes_of, field, place_of, redis, run, until, url_of,
 };
 
 fn promote(source: &Server, place: &Place, options: &[&str]) -> Run {
@@ -45,7 +45,7 @@ fn is_paused(source: &Server) -> bool {
 #[test]
 fn promotion_compares_and_ends_the_role_while_another_process_follows() {
     let source = redis(&[]);
-    Changes::new(seed(), &source).make(3000);
+    changes_of(&source).make(3000);
     for number in 0..200 {
         call(&source, &["SET", &format!("key:{number}"), "value"]);
     }

@@ -2,7 +2,7 @@
 
 use undercroft_conformance::servers::{Kind, Server, Settings};
 
-use crate::support::{Changes, Follower, Place, call, run, seed, url_of};
+use crate::support::{Follower, Place, call, changes_of, run, url_of};
 
 /// Follows a server of this kind through changes, lost connections and a new data set.
 fn follow(kind: Kind) {
@@ -16,7 +16,7 @@ fn follow(kind: Kind) {
         ..Settings::default()
     };
     let source = Server::start(kind, settings).expect("it starts");
-    let mut changes = Changes::new(seed(), &source);
+    let mut changes = changes_of(&source);
     changes.make(2000);
     let place = Place::new();
     let start = || Follower::start(&url_of(&source), place.store.path(), &[]);

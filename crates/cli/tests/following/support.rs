@@ -2,7 +2,6 @@
 
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 use std::thread;
@@ -10,14 +9,12 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use undercroft_conformance::client::{Address, Client};
-use undercroft_conformance::command::Command;
-use undercroft_conformance::generate::{FAMILIES, Family, Generator};
+use undercroft_conformance::replication::{self, Changes, PATIENCE};
 use undercroft_conformance::resp::Reply;
+use undercroft_conformance::seed::seed;
 use undercroft_conformance::servers::{Kind, Server, Settings};
 use undercroft_engine::{LinkStatus, Options, Store};
 
-/// The longest wait for an event, which only a hang exceeds.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The pause between two looks for an event.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -28,23 +25,6 @@ pub(crate) fn until(mut holds: impl FnMut() -> bool, describe: impl Fn() -> Stri
         assert!(start.elapsed() < PATIENCE, "{}", describe());
         thread::sleep(LOOK);
     }
-}
-
-/// Returns the seed of this run: `UNDERCROFT_SEED`, or a random one.
-pub(crate) fn seed() -> u64 {
-    let named = std::env::var("UNDERCROFT_SEED").ok();
-    let seed = named.map_or_else(
-        || fastrand::u64(..1 << 40),
-        |s| s.parse().expect("UNDERCROFT_SEED is a number"),
-    );
-    println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
-    seed
-}
-
-/// Returns a port that no process uses. Another process can bind it first, and the test then fails.
-pub(crate) fn spare_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    free.local_addr().expect("a port").port()
 }
 
 /// Starts a real Redis.
@@ -58,40 +38,11 @@ pub(crate) fn redis(arguments: &[&str]) -> Server {
     Server::start(Kind::Redis, settings).expect("redis-server starts")
 }
 
-/// Random changes of a source: keys of every type in every database.
-pub(crate) struct Changes {
-    random: Generator,
-    writer: Client,
-}
-
-impl Changes {
-    /// Makes only changes after which a replica equals its source. Redis 7.0 does not replicate
-    /// consumers without entries, nor the zeros that a BITFIELD appends whose changes overflow.
-    pub(crate) fn new(seed: u64, source: &Server) -> Changes {
-        // Blocked clients and messages leave nothing to compare, and the source's own settings are
-        // not replicated.
-        let never = ["blocking", "messages", "server", "streams", "bitmaps"];
-        let families: Vec<Family> = FAMILIES
-            .iter()
-            .filter(|family| !never.contains(&family.name))
-            .copied()
-            .collect();
-        Changes {
-            random: Generator::new(seed, &families),
-            writer: Client::connect(source.address()).expect("it accepts"),
-        }
-    }
-
-    /// Runs random commands on the source.
-    pub(crate) fn make(&mut self, commands: usize) {
-        for _ in 0..commands.div_ceil(100) {
-            let mut batch: Vec<Command> = (0..100).map(|_| self.random.command()).collect();
-            while self.random.is_amid() {
-                batch.push(self.random.command());
-            }
-            self.writer.pipeline(&batch).expect("the source runs them");
-        }
-    }
+/// Returns random changes after which a replica equals its source.
+pub(crate) fn changes_of(source: &Server) -> Changes {
+    // Redis 7.0 does not replicate consumers without entries, nor the zeros that a BITFIELD appends
+    // whose changes overflow.
+    Changes::new(seed(), source.address(), &["streams", "bitmaps"])
 }
 
 /// Returns the address of a server as host and port.
@@ -117,12 +68,8 @@ pub(crate) fn call(server: &Server, words: &[&str]) -> Reply {
 
 /// Returns a field of INFO.
 pub(crate) fn field(server: &Server, section: &str, name: &str) -> String {
-    let reply = call(server, &["INFO", section]);
-    let all = String::from_utf8_lossy(reply.bytes().unwrap_or_default()).into_owned();
-    let line = all
-        .lines()
-        .find_map(|line| line.strip_prefix(&format!("{name}:")));
-    line.unwrap_or_default().trim().to_owned()
+    let mut client = Client::connect(server.address()).expect("it accepts");
+    replication::field(&mut client, section, name)
 }
 
 /// Returns the number of bytes in a source's stream.

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use undercroft_conformance::replication::spare_port;
 use undercroft_conformance::servers::Server;
 use undercroft_engine::LinkStatus;
 
 use crate::served::compare;
-use crate::support::{Changes, Follower, Place, redis, run, seed, spare_port};
+use crate::support::{Follower, Place, changes_of, redis, run};
 
 /// Makes the keys and certificates of an authority and of a server on the loopback interface.
 fn certificates(place: &Place) {
@@ -56,7 +57,7 @@ fn source_with_a_trusted_certificate_is_followed() {
         "--tls-auth-clients",
         "no",
     ]);
-    let mut changes = Changes::new(seed(), &source);
+    let mut changes = changes_of(&source);
     changes.make(1000);
     let url = format!("rediss://localhost:{port}");
     let trusted = [("SSL_CERT_FILE", place.path("ca.pem"))];
