@@ -41,6 +41,9 @@ enum Rule {
     Unordered,
     /// Pairs of fields and values may be in any order.
     Pairs,
+    /// Members and scores must match, except for the sign of zero: whether a sorted set keeps it
+    /// depends on its encoding.
+    Scores,
     /// The numbers of elements must match, and either both replies or neither must be null.
     Length,
     /// The integers may differ by at most this many units.
@@ -93,6 +96,7 @@ fn rule(command: &Command, rules: Rules) -> Rule {
         ("HSCAN" | "SSCAN" | "ZSCAN", _) if command.word(2) != "0" => Rule::Type,
         ("OBJECT", "IDLETIME" | "FREQ" | "REFCOUNT") | ("MEMORY", "USAGE") => Rule::Type,
         ("OBJECT", "ENCODING") if !rules.encodings => Rule::Type,
+        ("ZRANGE", _) if !rules.encodings && command.word(4) == "WITHSCORES" => Rule::Scores,
         ("CLIENT", "ID") | ("SLOWLOG", "GET" | "LEN") => Rule::Type,
         ("CLIENT", "INFO" | "LIST") => Rule::ClientLine,
         ("COMMAND", "COUNT" | "LIST" | "DOCS") => Rule::Type,
@@ -120,6 +124,7 @@ pub fn compare(command: &Command, judge: &Reply, subject: &Reply, rules: Rules) 
         Rule::Type => judge.is_null() == subject.is_null(),
         Rule::Unordered => sorted(judge) == sorted(subject),
         Rule::Pairs => pairs(judge) == pairs(subject),
+        Rule::Scores => unsigned_zeros(judge) == unsigned_zeros(subject),
         Rule::Length => {
             let length = |reply: &Reply| reply.items().map(<[Reply]>::len);
             judge.is_null() == subject.is_null() && length(judge) == length(subject)
@@ -199,6 +204,16 @@ fn pairs(reply: &Reply) -> Option<Vec<&[Reply]>> {
     let mut pairs: Vec<&[Reply]> = reply.items()?.chunks(2).collect();
     pairs.sort();
     Some(pairs)
+}
+
+/// Returns members and scores, with 0 instead of -0.
+fn unsigned_zeros(reply: &Reply) -> Option<Vec<&[u8]>> {
+    let items = reply.items()?.iter().enumerate();
+    let unsigned = items.map(|(index, item)| match item.bytes() {
+        Some(b"-0") if index % 2 == 1 => Some(&b"0"[..]),
+        bytes => bytes,
+    });
+    unsigned.collect()
 }
 
 fn text(reply: &Reply) -> String {
@@ -350,6 +365,24 @@ mod tests {
         ));
         assert!(!judged("RANDOMKEY", bulk("a"), Reply::NullBulk));
         assert!(!judged("GET k", Reply::Null, Reply::NullBulk));
+    }
+
+    #[test]
+    fn sign_of_zero_is_a_detail_of_encodings() {
+        let command = Command::parse("ZRANGE k 0 -1 WITHSCORES").unwrap();
+        let scores = |items: [&str; 4]| Reply::Array(items.map(bulk).to_vec());
+        let (one, other) = (scores(["a", "0", "b", "1"]), scores(["a", "-0", "b", "1"]));
+        let member = scores(["-0", "0", "b", "1"]);
+        for encodings in [false, true] {
+            let rules = Rules {
+                encodings,
+                ..Rules::default()
+            };
+            let is_same = |a, b| compare(&command, a, b, rules) == Verdict::Same;
+            assert_eq!(is_same(&one, &other), !encodings);
+            assert!(!is_same(&one, &member));
+            assert!(!is_same(&member, &scores(["0", "0", "b", "1"])));
+        }
     }
 
     #[test]

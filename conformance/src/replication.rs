@@ -186,18 +186,16 @@ impl Sentinel {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until the Sentinel has published a message that contains a text.
+    /// Waits until the Sentinel has reported an event that concerns a text, as an address.
     ///
     /// # Panics
-    /// Panics with the log if the Sentinel publishes nothing for a minute.
-    pub fn expect(&mut self, event: &str, contained: &str) {
-        loop {
-            let message = match self.messages.receive() {
-                Ok(message) => text(&message),
-                Err(error) => panic!("{event} {contained}: {error}\n{}", self.log()),
-            };
-            if message.contains(&format!(" {event} ")) && message.contains(contained) {
-                return;
+    /// Panics with the log if the Sentinel reports nothing for a minute.
+    pub fn expect(&mut self, event: &str, concerned: &str) {
+        let event = format!(" {event} ");
+        // The Sentinel writes to its log before it publishes, also while there is no subscriber yet.
+        while !(self.log().lines()).any(|line| line.contains(&event) && line.contains(concerned)) {
+            if let Err(error) = self.messages.receive() {
+                panic!("{event} {concerned}: {error}\n{}", self.log());
             }
         }
     }

@@ -205,6 +205,10 @@ fn redis_cli_receives_data_sets_and_changes() {
         return;
     };
     let (_, port) = host_and_port(pair.ours.address());
+    pair.changes
+        .writer()
+        .call(["SET", "one", "key"])
+        .expect("a reply");
     let load = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
     let loaded = pair
         .changes

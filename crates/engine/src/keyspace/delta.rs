@@ -272,6 +272,10 @@ impl Reader<'_, '_> {
         let Some(stream) = self.stream(database, key)? else {
             return Ok(false);
         };
+        if stream.last_id() < stream.max_deleted_id() {
+            // XSETID can set the last id back below a deleted one, but not both at once.
+            return Ok(false);
+        }
         let mut changes = StreamDelta {
             last: stream.last_id(),
             entries_added: stream.entries_added(),

@@ -308,3 +308,22 @@ fn stream_of_a_recovered_store_has_another_id() {
     assert!(stream.continues(&first.id, end) && !stream.continues(&first.id, end + 1));
     assert!(!stream.continues(&[b'3'; REPLICATION_ID], end));
 }
+
+#[test]
+fn stream_whose_last_id_was_set_back_is_sent() {
+    let mut source = Place::new();
+    let mut sender = Sender::new(&source.store, &new_id).expect("room");
+    let mut replica = Place::new();
+    for line in [
+        "XADD x 5-1 field value",
+        "XDEL x 5-1",
+        "XSETID x 3-1",
+        "XADD x 4-1 field value",
+        "XADD x 6-1 field value",
+    ] {
+        source.line(line);
+        let bytes = sent(&source, &mut sender).expect("no restart");
+        replica.apply(&bytes, line);
+        compare(&source, &replica, line);
+    }
+}
