@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
@@ -60,6 +61,32 @@ pub fn decode_string(bytes: &[u8], limit: usize) -> Option<Cow<'_, [u8]>> {
     let mut input = Input::new(bytes, limit);
     let string = input.string()?;
     input.is_empty().then_some(string)
+}
+
+/// A string of an RDB file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodedString<'b> {
+    /// The file contains the string as it is.
+    Stored(&'b [u8]),
+    /// The string was decoded to this range of a buffer.
+    Decoded(Range<usize>),
+}
+
+/// Like [`decode_string`], but decodes a string that the file contains in another form to the end of
+/// `out`, so that many strings share one buffer. `out` ends with anything if the string is malformed.
+pub fn decode_string_onto<'b>(
+    bytes: &'b [u8],
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Option<DecodedString<'b>> {
+    let start = out.len();
+    let mut input = Input::new(bytes, limit);
+    let string = input.string_onto(out)?;
+    let decoded = string.map_or(
+        DecodedString::Decoded(start..out.len()),
+        DecodedString::Stored,
+    );
+    input.is_empty().then_some(decoded)
 }
 
 /// Appends a value to `out` as RDB files contain it: its type byte and its bytes, which the name of

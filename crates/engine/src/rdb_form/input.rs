@@ -2,6 +2,7 @@
 //! memory is allocated for it.
 
 use std::borrow::Cow;
+use std::io::Write;
 
 use super::form::{
     INTEGER_8, INTEGER_16, INTEGER_32, LENGTH_6, LENGTH_14, LENGTH_32, LENGTH_64, LZF, SPECIAL,
@@ -44,6 +45,14 @@ impl<'p> Input<'p> {
     /// an integer or compressed.
     pub(crate) fn string(&mut self) -> Option<Cow<'p, [u8]>> {
         let (string, rest) = string(self.rest, self.limit)?;
+        self.rest = rest;
+        Some(string)
+    }
+
+    /// Like [`string`](Self::string), but appends a string that does not borrow from the payload to
+    /// `out`, and returns `Some(None)` for it.
+    pub(crate) fn string_onto(&mut self, out: &mut Vec<u8>) -> Option<Option<&'p [u8]>> {
+        let (string, rest) = string_onto(self.rest, self.limit, out)?;
         self.rest = rest;
         Some(string)
     }
@@ -98,11 +107,23 @@ impl<'p> Input<'p> {
 
 /// Reads an encoded string of at most `limit` bytes. Returns the string and the rest of the input.
 fn string(bytes: &[u8], limit: usize) -> Option<(Cow<'_, [u8]>, &[u8])> {
+    let mut decoded = Vec::new();
+    let (string, rest) = string_onto(bytes, limit, &mut decoded)?;
+    Some((string.map_or(decoded.into(), Cow::Borrowed), rest))
+}
+
+/// Like [`string`], but appends a string that is stored as an integer or compressed to `out`, and
+/// returns `None` for it. `out` ends with anything if the string is malformed.
+fn string_onto<'b>(
+    bytes: &'b [u8],
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Option<(Option<&'b [u8]>, &'b [u8])> {
     let (first, rest) = bytes.split_first()?;
     if first & SPECIAL != SPECIAL {
         let (length, rest) = length(bytes)?;
         let (value, rest) = rest.split_at_checked(length)?;
-        return (length <= limit).then_some((value.into(), rest));
+        return (length <= limit).then_some((Some(value), rest));
     }
     let width = match first & !SPECIAL {
         INTEGER_8 => 1,
@@ -115,12 +136,15 @@ fn string(bytes: &[u8], limit: usize) -> Option<(Cow<'_, [u8]>, &[u8])> {
             if length > limit {
                 return None;
             }
-            return Some((lzf::decompress(stream, length)?.into(), rest));
+            lzf::decompress(stream, length, out)?;
+            return Some((None, rest));
         }
         _ => return None,
     };
     let (number, rest) = rest.split_at_checked(width)?;
-    Some((signed(number).to_string().into_bytes().into(), rest))
+    // Writing to memory does not fail.
+    let _ = write!(out, "{}", signed(number));
+    Some((None, rest))
 }
 
 /// Reads an encoded length. Returns the length and the rest of the input.

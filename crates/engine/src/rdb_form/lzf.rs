@@ -169,51 +169,63 @@ fn flush(out: &mut Vec<u8>, run: &[u8]) {
     }
 }
 
-/// Decompresses the output of [`compress`]. Returns `None` if the stream is malformed or does not
-/// decompress to exactly `length` bytes.
+/// Decompresses the output of [`compress`] and appends it to `out`. Returns `None` if the stream is
+/// malformed or does not decompress to exactly `length` bytes; `out` then ends with anything.
 ///
 /// Safe on untrusted input: a `length` that the stream cannot produce is rejected before memory is
 /// allocated.
-pub(super) fn decompress(stream: &[u8], length: usize) -> Option<Vec<u8>> {
+pub(super) fn decompress(stream: &[u8], length: usize, out: &mut Vec<u8>) -> Option<()> {
     if length.div_ceil(HIGHEST_RATIO) > stream.len() {
         return None;
     }
-    let mut out = Vec::with_capacity(length);
+    let first = out.len();
+    let end = first.checked_add(length)?;
+    out.reserve(length);
     let mut rest = stream;
-    while let [control, behind @ ..] = rest {
+    while let [control, after @ ..] = rest {
         let control = usize::from(*control);
         if control < LONGEST_LITERAL {
-            let (run, behind) = behind.split_at_checked(control + 1)?;
-            out.extend(run);
-            rest = behind;
-        } else {
-            let (count, behind) = match (control >> 5, behind) {
-                (7, [more, behind @ ..]) => (9 + usize::from(*more), behind),
-                (7, []) => return None,
-                (count, behind) => (count + 2, behind),
-            };
-            let (low, behind) = behind.split_first()?;
-            let distance = ((control & 31) << 8 | usize::from(*low)) + 1;
-            let start = out.len().checked_sub(distance)?;
-            if out.len() + count > length {
+            let (run, after) = after.split_at_checked(control + 1)?;
+            if out.len() + run.len() > end {
                 return None;
             }
-            // A copy can overlap its own output, so copy byte by byte.
-            for position in start..start + count {
-                out.push(out[position]);
-            }
-            rest = behind;
+            out.extend_from_slice(run);
+            rest = after;
+            continue;
         }
-        if out.len() > length {
+        let (mut count, after) = match (control >> 5, after) {
+            (7, [more, after @ ..]) => (9 + usize::from(*more), after),
+            (7, []) => return None,
+            (count, after) => (count + 2, after),
+        };
+        let (low, after) = after.split_first()?;
+        let distance = ((control & 31) << 8 | usize::from(*low)) + 1;
+        let start = out.len().checked_sub(distance).filter(|at| *at >= first)?;
+        if out.len() + count > end {
             return None;
         }
+        // A copy can overlap its own output, which then repeats: each round doubles what there is.
+        while count > 0 {
+            let copied = count.min(out.len() - start);
+            out.extend_from_within(start..start + copied);
+            count -= copied;
+        }
+        rest = after;
     }
-    (out.len() == length).then_some(out)
+    (out.len() == end).then_some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Decompresses after other bytes, which a copy must not reach.
+    fn decompress(stream: &[u8], length: usize) -> Option<Vec<u8>> {
+        let mut out = b"earlier".to_vec();
+        super::decompress(stream, length, &mut out)?;
+        assert!(out.starts_with(b"earlier"));
+        Some(out.split_off(7))
+    }
 
     #[test]
     fn compressed_data_round_trips() {

@@ -22,6 +22,8 @@ const INTEGER: u8 = 192;
 const LONG: u8 = 200;
 const SMALL: u8 = 208;
 const SMALL_MAX: i64 = (u8::MAX - SMALL) as i64;
+/// The maximum number of bytes by which the packed form of a text is longer than the text.
+const OVERHEAD_MAX: usize = 5;
 
 /// One decoded item of a packed collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,9 +157,14 @@ impl<'p> Iterator for PackedItems<'p> {
     }
 }
 
+/// Returns a number of bytes that suffices for the packed form of the texts.
+pub(crate) fn size_at_most(texts: &[&[u8]]) -> usize {
+    texts.iter().map(|text| text.len() + OVERHEAD_MAX).sum()
+}
+
 /// Returns the encoded form of `text`.
 pub(crate) fn form(text: &[u8]) -> Vec<u8> {
-    let mut form = Vec::with_capacity(text.len() + 9);
+    let mut form = Vec::with_capacity(text.len() + OVERHEAD_MAX);
     push(&mut form, text);
     form
 }

@@ -1,11 +1,12 @@
 //! Decodes and stores the keys of a batch, or only decodes them.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use smallvec::SmallVec;
-use undercroft_engine::rdb::{ExpiringHash, decode, decode_expiring_hash, decode_string};
+use undercroft_engine::rdb::{
+    DecodedString, ExpiringHash, decode, decode_expiring_hash, decode_string_onto,
+};
 use undercroft_engine::strings::{Condition, STRING_MAX, SetOptions};
 use undercroft_engine::{
     Expiry, Key, Limits, Ranges, ShardSet, Store, ValueType, loading_database,
@@ -33,12 +34,20 @@ pub(super) struct Applier<'a> {
     counts_uses: bool,
     /// Buffers for the items of collections, which are reused.
     buffers: Vec<Ranges>,
+    /// The decoded strings of a batch.
+    strings: Vec<u8>,
+    /// The order in which the keys of a batch are stored.
+    order: Vec<Place>,
     pub(super) counts: Counts,
 }
 
+/// The place of a key in the order of storing: its shard, its database, and its position in the batch.
+/// Sorting these is faster than moving the keys.
+type Place = (u16, u16, u32);
+
 /// The decoded value of a key.
 enum Value<'b> {
-    String(Cow<'b, [u8]>),
+    String(DecodedString<'b>),
     /// A collection, whose items are in the buffer at this index.
     Collection(ValueType, usize),
 }
@@ -52,6 +61,9 @@ struct Ready<'b> {
     bytes: usize,
 }
 
+/// Keys that one transaction stores.
+type Group<'r, 'b> = SmallVec<[&'r Ready<'b>; GROUP_KEYS]>;
+
 impl<'a> Applier<'a> {
     pub(super) fn new(store: Option<&'a Store>, options: &LoadOptions) -> Applier<'a> {
         Applier {
@@ -60,6 +72,8 @@ impl<'a> Applier<'a> {
             is_replica: options.is_replica,
             counts_uses: store.is_some_and(|store| store.eviction().policy.is_lfu()),
             buffers: Vec::new(),
+            strings: Vec::new(),
+            order: Vec::new(),
             counts: Counts::default(),
         }
     }
@@ -81,6 +95,10 @@ impl<'a> Applier<'a> {
             }
         };
         let (mut ready, mut used) = (Vec::with_capacity(batch.len()), 0);
+        self.strings.clear();
+        if self.strings.capacity() > BUFFER_KEPT {
+            self.strings = Vec::new();
+        }
         for event in batch.iter() {
             let Some((value, bytes)) = self.decode(&event, now, &mut used)? else {
                 continue;
@@ -100,20 +118,31 @@ impl<'a> Applier<'a> {
             return Ok(());
         };
         // A transaction locks one shard and one database.
-        let place = |ready: &Ready<'_>| (ready.key.shard(), ready.event.database);
-        ready.sort_by_key(place);
-        let mut rest = &ready[..];
-        while let Some(first) = rest.first() {
+        let place = |(position, ready): (usize, &Ready<'_>)| -> Place {
+            (
+                ready.key.shard() as u16,
+                ready.event.database as u16,
+                position as u32,
+            )
+        };
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend(ready.iter().enumerate().map(place));
+        order.sort_unstable();
+        let mut rest = &order[..];
+        while let Some(&(shard, database, _)) = rest.first() {
             let mut bytes = 0;
-            let fits = |next: &&Ready<'_>| {
-                bytes += next.bytes;
-                place(next) == place(first) && bytes <= GROUP_BYTES
+            let fits = |next: &&Place| {
+                bytes += ready[next.2 as usize].bytes;
+                (next.0, next.1) == (shard, database) && bytes <= GROUP_BYTES
             };
             let keys = rest.iter().take(GROUP_KEYS).take_while(fits).count();
             let (group, after) = rest.split_at(keys.max(1));
-            self.store_group(store, group)?;
+            let group: Group<'_, '_> = group.iter().map(|place| &ready[place.2 as usize]).collect();
+            self.store_group(store, &group)?;
             rest = after;
         }
+        self.order = order;
         Ok(())
     }
 
@@ -127,13 +156,20 @@ impl<'a> Applier<'a> {
     ) -> Result<Option<(Value<'b>, usize)>, LoadError> {
         let is_expired = !self.is_replica && event.expiry.is_some_and(|expiry| expiry <= now);
         if event.kind == ValueKind::Shared(STRING) {
-            let value = decode_string(event.value, STRING_MAX as usize);
+            if self.store.is_none() {
+                // A validation needs no string again.
+                self.strings.clear();
+            }
+            let value = decode_string_onto(event.value, STRING_MAX as usize, &mut self.strings);
             let value = value.ok_or_else(|| malformed(event))?;
             if is_expired {
                 self.counts.expired += 1;
                 return Ok(None);
             }
-            let bytes = value.len();
+            let bytes = match &value {
+                DecodedString::Stored(string) => string.len(),
+                DecodedString::Decoded(range) => range.len(),
+            };
             return Ok(Some((Value::String(value), bytes)));
         }
         if *used == self.buffers.len() {
@@ -223,7 +259,7 @@ impl<'a> Applier<'a> {
     }
 
     /// Stores keys of one shard and one database in one transaction.
-    fn store_group(&self, store: &Store, group: &[Ready<'_>]) -> Result<(), LoadError> {
+    fn store_group(&self, store: &Store, group: &[&Ready<'_>]) -> Result<(), LoadError> {
         let [first, ..] = group else {
             return Ok(());
         };
@@ -235,7 +271,7 @@ impl<'a> Applier<'a> {
         // The position of the key that is being stored, for an error.
         let current = AtomicUsize::new(0);
         let failed = |error| {
-            let current = &group[current.load(Ordering::Relaxed)];
+            let current = group[current.load(Ordering::Relaxed)];
             LoadError::of_key(current.event.key, error)
         };
         if let ([ready], Value::String(value)) = (group, &first.value) {
@@ -244,7 +280,7 @@ impl<'a> Applier<'a> {
                 condition: Condition::Always,
                 expiry: expiry_of(&ready.event),
             };
-            let set = store.set_with(database, ready.event.key, value, options);
+            let set = store.set_with(database, ready.event.key, self.text(value), options);
             set.map_err(failed)?;
         } else {
             let bytes = group.iter().map(|ready| ready.bytes).sum();
@@ -255,7 +291,8 @@ impl<'a> Applier<'a> {
                     store.warm_ahead(database, &keys, position);
                     match &ready.value {
                         Value::String(value) => {
-                            writer.set(database, &ready.key, value, expiry_of(&ready.event))?;
+                            let (value, expiry) = (self.text(value), expiry_of(&ready.event));
+                            writer.set(database, &ready.key, value, expiry)?;
                         }
                         Value::Collection(value_type, index) => writer.put_items(
                             database,
@@ -273,6 +310,14 @@ impl<'a> Applier<'a> {
         }
         group.iter().for_each(|ready| self.note_usage(store, ready));
         Ok(())
+    }
+
+    /// Returns a decoded string.
+    fn text<'s>(&'s self, string: &'s DecodedString<'_>) -> &'s [u8] {
+        match string {
+            DecodedString::Stored(string) => string,
+            DecodedString::Decoded(range) => &self.strings[range.clone()],
+        }
     }
 
     /// Records when a key was last used, or how often, whichever the eviction policy uses. As in

@@ -3,12 +3,10 @@
 
 use std::io::{self, ErrorKind, Read};
 
-use crc::{CRC_64_REDIS, Crc, Digest, Table};
+use crc_fast::{CrcAlgorithm, Digest};
 
 use super::error::ReadError;
 
-/// The checksum of RDB files.
-pub(super) static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 /// The size of the buffer in bytes.
 const BUFFER: usize = 256 << 10;
 
@@ -23,11 +21,16 @@ pub(super) struct Source<R> {
     base: u64,
     /// The position in the buffer up to which the checksum includes the bytes.
     summed: usize,
-    digest: Digest<'static, u64, Table<16>>,
+    digest: Digest,
     /// The position in the buffer of the first byte to capture, while a capture is in progress.
     capture: Option<usize>,
     /// The captured bytes that have left the buffer.
     captured: Vec<u8>,
+}
+
+/// Begins the checksum of an RDB file.
+pub(super) fn new_checksum() -> Digest {
+    Digest::new(CrcAlgorithm::Crc64Redis)
 }
 
 impl<R: Read> Source<R> {
@@ -39,7 +42,7 @@ impl<R: Read> Source<R> {
             end: 0,
             base: 0,
             summed: 0,
-            digest: CHECKSUM.digest(),
+            digest: new_checksum(),
             capture: None,
             captured: Vec::new(),
         }
@@ -58,7 +61,7 @@ impl<R: Read> Source<R> {
     /// Returns the checksum of all bytes read so far.
     pub(super) fn checksum(&mut self) -> u64 {
         self.sum();
-        self.digest.clone().finalize()
+        self.digest.finalize()
     }
 
     fn sum(&mut self) {

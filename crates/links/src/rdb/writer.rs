@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use crc::{Digest, Table};
+use crc_fast::Digest;
 use undercroft_engine::rdb::{RdbVersion, encode_length, encode_string};
 
 use super::reader::Usage;
-use super::source::CHECKSUM;
+use super::source::new_checksum;
 
 // The opcodes.
 const LIBRARY: u8 = 245;
@@ -54,7 +54,7 @@ pub fn append_key(key: &EncodedKey<'_>, out: &mut Vec<u8>) {
 /// A writer of an RDB file.
 pub struct Writer<W> {
     out: W,
-    digest: Digest<'static, u64, Table<16>>,
+    digest: Digest,
     /// The number of bytes written so far.
     length: u64,
     /// A buffer that is reused.
@@ -69,7 +69,7 @@ impl<W: Write> Writer<W> {
     pub fn new(out: W, version: RdbVersion) -> io::Result<Writer<W>> {
         let mut writer = Writer {
             out,
-            digest: CHECKSUM.digest(),
+            digest: new_checksum(),
             length: 0,
             part: Vec::new(),
         };

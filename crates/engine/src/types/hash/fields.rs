@@ -355,6 +355,7 @@ impl Writer<'_, '_> {
         let mut rest = pairs;
         let long = limits.too_long(pairs.as_flattened());
         if pairs.len() <= FEW && !long {
+            bytes.reserve(packed::size_at_most(pairs.as_flattened()));
             for [field, value] in pairs {
                 new += u64::from(replace(&mut bytes, field, value)?);
             }

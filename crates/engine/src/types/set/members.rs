@@ -507,6 +507,7 @@ impl Writer<'_, '_> {
         // For a batch that can stay packed, a linear search for each member is faster than building
         // a hash table. A larger batch does not fit in a packed set.
         if !SMALL.too_long(members) && members.len() as u64 <= SMALL.entries {
+            bytes.reserve(packed::size_at_most(members));
             for member in members {
                 let form = packed::form(member);
                 if packed::find(&bytes, &form)?.is_none() {

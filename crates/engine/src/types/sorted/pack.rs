@@ -182,6 +182,11 @@ pub(crate) fn put(
             }
         }
     }
+    if place == bytes.len() {
+        bytes.extend_from_slice(form);
+        push_score(bytes, score);
+        return Ok(());
+    }
     let mut new = form.to_vec();
     push_score(&mut new, score);
     bytes.splice(place..place, new);

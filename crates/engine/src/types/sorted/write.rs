@@ -185,7 +185,11 @@ impl Writer<'_, '_> {
         limits: &PackedLimits,
     ) -> Result<Added, Error> {
         let mut added = Added::default();
-        let mut changed = bytes.to_vec();
+        let sizes = members
+            .iter()
+            .map(|(member, _)| packed::size_at_most(&[member, &[0; size_of::<f64>()]]));
+        let mut changed = Vec::with_capacity(bytes.len() + sizes.sum::<usize>());
+        changed.extend_from_slice(bytes);
         let mut rest = if members.len() > FEW { &[] } else { members };
         let mut fits = members.len() <= FEW;
         while let [(member, given), behind @ ..] = rest {
