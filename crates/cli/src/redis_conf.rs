@@ -36,11 +36,11 @@ const SKIPPED: &str = "
     sanitize-dump-payload server_cpulist set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout
     slave-announce-ip slave-announce-port slave-ignore-maxmemory slave-lazy-flush slave-priority slave-read-only
     slave-serve-stale-data socket-mark-id supervised syslog-enabled syslog-facility
-    syslog-ident tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers tls-ciphersuites
-    tls-client-cert-file tls-client-key-file tls-client-key-file-pass tls-dh-params-file tls-key-file
-    tls-key-file-pass tls-prefer-server-ciphers tls-protocols tls-session-cache-size tls-session-cache-timeout
-    tls-session-caching tracking-table-max-keys unixsocketperm
+    syslog-ident tls-dh-params-file tls-session-cache-timeout tracking-table-max-keys unixsocketperm
 ";
+
+const NO_TLS_TO_SOURCE: &str =
+    "REPLICAOF does not encrypt; follow the source with 'undercroft follow rediss://HOST:PORT'";
 
 /// Directives that affect permissions or the source of the data. Each is listed with the values
 /// that have no effect, and the reason for refusing all other values.
@@ -63,9 +63,11 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ),
     ("loadmodule", &[], "modules are not supported"),
     ("rename-command", &[], "commands cannot be renamed"),
-    ("tls-cluster", &["no"], "TLS is not supported"),
-    ("tls-port", &["0"], "TLS is not supported"),
-    ("tls-replication", &["no"], "TLS is not supported"),
+    ("tls-client-cert-file", &[""], NO_TLS_TO_SOURCE),
+    ("tls-client-key-file", &[""], NO_TLS_TO_SOURCE),
+    ("tls-client-key-file-pass", &[""], NO_TLS_TO_SOURCE),
+    ("tls-cluster", &["no"], "one server serves a store"),
+    ("tls-replication", &["no"], NO_TLS_TO_SOURCE),
     (
         "user",
         &[],

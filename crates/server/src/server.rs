@@ -15,6 +15,7 @@ use crate::shared::dump_file::DumpFile;
 use crate::shared::limits::OTHER_DESCRIPTORS;
 use crate::shared::state::{Files, Shared, Thread};
 use crate::shared::store_change::Reopen;
+use crate::sockets::certificates::Certificates;
 use crate::sockets::listener::{Listener, Published};
 use crate::sockets::poll::{Poll, Waker};
 use crate::worker::mailbox::Mailboxes;
@@ -74,6 +75,23 @@ impl Handle {
         self.shared.stop();
     }
 
+    /// Reads the files of the certificate again, for new connections. If this fails, logs the reason
+    /// and keeps the old certificate. Does nothing without a port for TLS.
+    pub fn reload_certificates(&self) {
+        if self.shared.certificates().is_none() {
+            return;
+        }
+        match Certificates::of(&self.shared.process.config) {
+            Ok(certificates) => {
+                self.shared.set_certificates(certificates);
+                log(format_args!(
+                    "the certificate of tls-cert-file was read again"
+                ));
+            }
+            Err(error) => log(format_args!("the old certificate stays in use: {error}")),
+        }
+    }
+
     /// Removes the files of the Unix sockets, for a process that exits without stopping the server.
     pub fn withdraw(&self) {
         for published in self.published.iter().filter_map(Weak::upgrade) {
@@ -90,6 +108,13 @@ impl Server {
     /// # Errors
     /// If the server cannot listen on an address, or if no address is configured.
     pub fn bind(store: Store, config: Config, options: Options) -> Result<Server, Error> {
+        let certificates = match config.integer("tls-port") {
+            0 => None,
+            _ => Some(Certificates::of(&config).map_err(|error| {
+                let error = io::Error::new(io::ErrorKind::InvalidInput, error);
+                Error::new("preparing to encrypt connections", error)
+            })?),
+        };
         let listeners = listen(&config)?;
         let threads = match options.threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
@@ -102,13 +127,17 @@ impl Server {
             polls.push(Poll::new().map_err(fail)?);
             seen.push(Thread::new(Waker::new().map_err(fail)?));
         }
-        let port = listeners.iter().map(Listener::port).max().unwrap_or(0);
+        let plain = listeners.iter().filter(|listener| !listener.is_encrypted);
+        let port = plain.map(Listener::port).max().unwrap_or(0);
         let files = Files {
             config: options.config_file,
             journal: options.journal,
             snapshot: options.snapshot.map(|path| Arc::new(DumpFile::new(path))),
         };
         let shared = Shared::new(store, config, seen, port, files);
+        if let Some(certificates) = certificates {
+            shared.set_certificates(certificates);
+        }
         let (room, wanted) = shared.room();
         if room == 0 {
             return Err(Error::new(
@@ -254,10 +283,13 @@ impl Drop for StopOnEnd {
 fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
     let backlog = config.integer("tcp-backlog") as i32;
     let mut listeners = Vec::new();
-    if let Ok(port @ 1..) = u16::try_from(config.integer("port")) {
-        let addresses = text(config.value("bind"));
+    let addresses = text(config.value("bind"));
+    for (name, is_encrypted) in [("port", false), ("tls-port", true)] {
+        let Ok(port @ 1..) = u16::try_from(config.integer(name)) else {
+            continue;
+        };
         for address in addresses.split(' ').filter(|address| !address.is_empty()) {
-            listeners.extend(Listener::tcp(address, port, backlog)?);
+            listeners.extend(Listener::tcp(address, (port, is_encrypted), backlog)?);
         }
     }
     let path = text(config.value("unixsocket"));

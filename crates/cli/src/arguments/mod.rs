@@ -288,6 +288,46 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) dbfilename: Option<String>,
+    /// TCP port for connections with TLS; 0 for none [default: 0]
+    #[arg(
+        long,
+        value_name = "PORT",
+        env = "UNDERCROFT_TLS_PORT",
+        hide_env_values = true
+    )]
+    pub(crate) tls_port: Option<String>,
+    /// Certificate of the server in PEM form, followed by those of its issuers
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "UNDERCROFT_TLS_CERT_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) tls_cert_file: Option<String>,
+    /// Private key of the certificate in PEM form
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "UNDERCROFT_TLS_KEY_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) tls_key_file: Option<String>,
+    /// Certificates of the authorities whose clients are accepted
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "UNDERCROFT_TLS_CA_CERT_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) tls_ca_cert_file: Option<String>,
+    /// Whether clients need a certificate: yes, no or optional [default: yes]
+    #[arg(
+        long,
+        value_name = "WORD",
+        env = "UNDERCROFT_TLS_AUTH_CLIENTS",
+        hide_env_values = true
+    )]
+    pub(crate) tls_auth_clients: Option<String>,
     /// Maximum number of clients at a time [default: 10000]
     #[arg(
         long,

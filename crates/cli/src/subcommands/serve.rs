@@ -114,9 +114,9 @@ fn serve(arguments: &Serve) -> Outcome {
     let waiting = thread::spawn(move || {
         let handle = StopOnEnd(handle);
         for signal in signals.forever() {
-            // Ignore SIGHUP: closing a terminal must not stop a server, and the server has no log
-            // file to reopen.
+            // Closing a terminal must not stop a server, and the server has no log file to reopen.
             if signal == SIGHUP {
+                handle.0.reload_certificates();
                 continue;
             }
             // Stop the server first, because the following steps can fail or block.

@@ -371,7 +371,10 @@ fn directives_about_permissions_are_refused_not_skipped() {
             "included files are not read; copy their lines here",
         ),
         ("rename-command CONFIG \"\"", "cannot be renamed"),
-        ("tls-port 6380", "TLS is not supported"),
+        (
+            "tls-replication yes",
+            "undercroft follow rediss://HOST:PORT",
+        ),
     ] {
         fs::write(&file, format!("port 0\n{line}\n")).expect("room");
         let error = crate::support::fail(&["serve", &place.path("store"), "--config", &file], 2);

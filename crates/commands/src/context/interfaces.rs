@@ -150,6 +150,8 @@ pub trait Inbox: Send + Sync {
 pub struct Facts {
     /// The TCP port, or 0 if the process does not listen on TCP.
     pub tcp_port: u16,
+    /// The number of seconds until the certificate for TLS expires, or `None` without TLS.
+    pub certificate_seconds_left: Option<i64>,
     /// The number of threads that run commands.
     pub threads: usize,
     /// The path of the configuration file, or an empty string if none was given.

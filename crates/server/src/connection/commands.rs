@@ -62,6 +62,8 @@ pub(crate) struct Turn<'a> {
     /// Whether to prefetch keys. False if a lock has been held for a long time, because prefetching
     /// would wait for that lock.
     pub(crate) warms: bool,
+    /// Whether the connection is encrypted, so that its bytes cannot be received into the store.
+    pub(crate) is_encrypted: bool,
     pub(crate) shared: &'a Shared,
 }
 
@@ -200,7 +202,7 @@ impl Turn<'_> {
     /// Starts receiving the value of the incomplete command in `input` directly into the store, if
     /// the command qualifies. Returns whether it does.
     fn receives(&mut self, input: &[u8]) -> bool {
-        if !self.warms || self.shared.pause.is_set() {
+        if !self.warms || self.is_encrypted || self.shared.pause.is_set() {
             return false;
         }
         let store = self.shared.store();

@@ -1,11 +1,9 @@
 //! Manages unsent replies and their buffers.
 
-use std::os::fd::AsFd;
-
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
 
 use crate::shared::totals::Traffic;
+use crate::sockets::transport::Transport;
 
 /// The capacity of a new buffer, in bytes.
 const NEW: usize = 64 * 1024;
@@ -64,13 +62,12 @@ impl Output {
     #[inline]
     pub(crate) fn send(
         &mut self,
-        socket: impl AsFd,
+        socket: &mut Transport,
         spares: &mut SpareBuffers,
         traffic: &mut Traffic,
     ) -> Result<(), Errno> {
         while self.sent < self.bytes.len() {
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            match send(&socket, &self.bytes[self.sent..], flags) {
+            match socket.send(&self.bytes[self.sent..]) {
                 Ok(bytes) => {
                     self.sent += bytes;
                     traffic.output += bytes as u64;
@@ -87,7 +84,7 @@ impl Output {
         }
         self.sent = 0;
         spares.give(std::mem::take(&mut self.bytes));
-        Ok(())
+        socket.flush()
     }
 }
 
@@ -144,6 +141,7 @@ mod tests {
     #[test]
     fn output_beyond_the_socket_buffer_is_sent_later() {
         let (ours, mut theirs) = UnixStream::pair().expect("sockets");
+        let mut ours = Transport::new(ours.into(), None).expect("no TLS");
         let (mut output, mut spares) = (Output::default(), SpareBuffers::default());
         let mut traffic = Traffic::default();
         let (mut expected, mut received) = (Vec::new(), Vec::new());
@@ -152,7 +150,9 @@ mod tests {
             piece.fill(round);
             output.append(&mut spares, |bytes| bytes.extend_from_slice(&piece));
             expected.extend_from_slice(&piece);
-            output.send(&ours, &mut spares, &mut traffic).expect("sent");
+            output
+                .send(&mut ours, &mut spares, &mut traffic)
+                .expect("sent");
             assert!(output.pending() > 0, "a socket takes less at a time");
             // Read in small chunks, so that the client reads more slowly than the server writes.
             let mut some = vec![0; 100_000];
@@ -161,7 +161,9 @@ mod tests {
             assert!(output.memory() < 3 * (output.pending() + piece.len()));
         }
         while received.len() < expected.len() {
-            output.send(&ours, &mut spares, &mut traffic).expect("sent");
+            output
+                .send(&mut ours, &mut spares, &mut traffic)
+                .expect("sent");
             let mut some = vec![0; 100_000];
             let read = theirs.read(&mut some).expect("bytes");
             received.extend_from_slice(&some[..read]);

@@ -1,11 +1,9 @@
 //! Manages the buffers of a connection, and executes its commands.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::net::{RecvFlags, recv};
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::session::{Buffers, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
@@ -25,6 +23,7 @@ use crate::shared::registry::Card;
 use crate::shared::state::Shared;
 use crate::shared::totals::Traffic;
 use crate::sockets::poll::Interest;
+use crate::sockets::transport::{Received, Transport};
 
 /// While more reply bytes than this are unsent, the server reads no more commands from an
 /// unauthenticated client.
@@ -34,12 +33,18 @@ const KEPT: usize = 64 * 1024;
 /// The maximum number of reply bytes to hold back until other connections have received their
 /// replies.
 const HELD: usize = 16 * 1024;
+/// The first bytes of a TLS handshake: its record type, and the higher half of the version.
+const TLS_HANDSHAKE: &[u8] = &[0x16, 3];
+/// A TLS record with the fatal alert `protocol_version` (RFC 8446, section 6.2).
+const PROTOCOL_VERSION_ALERT: &[u8] = &[0x15, 3, 3, 0, 2, 2, 70];
+/// The maximum duration of a TLS handshake in milliseconds.
+const HANDSHAKE_MAX: i64 = 10_000;
 /// The number of bytes to read from the socket if the length of the input is unknown.
 pub(crate) const READ: usize = 32 * 1024;
 
 /// A connection and the state of its current command.
 pub(crate) struct Connection {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Transport,
     pub(crate) session: Session,
     pub(crate) card: Arc<Card>,
     parser: RequestParser,
@@ -130,7 +135,12 @@ impl Workspace {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, session: Session, card: Arc<Card>, limits: &Limits) -> Self {
+    pub(crate) fn new(
+        socket: Transport,
+        session: Session,
+        card: Arc<Card>,
+        limits: &Limits,
+    ) -> Self {
         let mut connection = Connection {
             socket,
             session,
@@ -289,6 +299,7 @@ impl Connection {
         let next = match self.receive(&mut input, &mut space.traffic) {
             Read::Nothing => Next::Wait,
             Read::Broken => Next::Close,
+            Read::Some if input.starts_with(TLS_HANDSHAKE) => self.refuse_tls(),
             Read::Some => {
                 let (used, next) = self.run(&input, shared, limits, space);
                 if used < input.len() && !self.closing {
@@ -299,6 +310,19 @@ impl Connection {
         };
         space.input = input;
         next
+    }
+
+    /// Tells a client that begins a TLS handshake on a port without TLS what is wrong, with an alert
+    /// of its own protocol, and the operator in the log.
+    #[cold]
+    fn refuse_tls(&mut self) -> Next {
+        log(format_args!(
+            "closed client {} at {}: it begins a TLS handshake, but this port does not encrypt              (tls-port sets one that does)",
+            self.session.id, self.session.peer.address
+        ));
+        // The connection ends, also if the client is gone.
+        let _ = self.socket.send(PROTOCOL_VERSION_ALERT);
+        Next::Close
     }
 
     /// Reads input while a command is blocked on keys. The commands in the input run later, unless
@@ -396,19 +420,20 @@ impl Connection {
 
     fn receive(&mut self, input: &mut Vec<u8>, traffic: &mut Traffic) -> Read {
         let received = match &mut self.incoming {
-            Some(incoming) => incoming.receive(&self.socket, input),
-            None => {
-                let buffer = rustix::buffer::spare_capacity(input);
-                let received = recv(&self.socket, buffer, RecvFlags::empty());
-                received.map(|(bytes, _)| bytes).map_err(io::Error::from)
-            }
+            Some(incoming) => match incoming.receive(&self.socket, input) {
+                Ok(0) => Ok(Received::End),
+                received => received.map(Received::Bytes),
+            },
+            None => self.socket.receive(input),
         };
         match received {
-            Ok(0) => {
+            Ok(Received::End) => {
                 self.ended = true;
                 Read::Some
             }
-            Ok(bytes) => {
+            // A part of a TLS handshake or record.
+            Ok(Received::Bytes(0)) => Read::Nothing,
+            Ok(Received::Bytes(bytes)) => {
                 traffic.input += bytes as u64;
                 traffic.reads += 1;
                 Read::Some
@@ -441,6 +466,7 @@ impl Connection {
             incoming: &mut self.incoming,
             limits,
             warms: !shared.waits(),
+            is_encrypted: self.socket.is_encrypted(),
             shared,
         };
         let ((used, end), position) = store.deferring(|| turn.commands(input, &mut space.batch));
@@ -539,7 +565,7 @@ impl Connection {
 
     /// Returns the next step for a connection whose commands have all run.
     fn rest(&self) -> Next {
-        if (self.ended || self.closing) && self.output.pending() == 0 {
+        if (self.ended || self.closing) && !self.has_output() {
             Next::Close
         } else {
             Next::Wait
@@ -555,7 +581,7 @@ impl Connection {
             spares, traffic, ..
         } = space;
         let before = traffic.output;
-        let sent = self.output.send(&self.socket, spares, traffic);
+        let sent = self.output.send(&mut self.socket, spares, traffic);
         self.taken += (traffic.output - before) as usize;
         sent
     }
@@ -594,7 +620,7 @@ impl Connection {
 
     /// Returns whether there are unsent bytes.
     pub(crate) fn has_output(&self) -> bool {
-        self.output.pending() > 0
+        self.output.pending() > 0 || self.socket.has_unsent()
     }
 
     /// Returns whether the connection's session, a value that is being received, or an unsent reply
@@ -642,6 +668,9 @@ impl Connection {
         self.session.activity.buffers.output_peak = self.output.pending();
         if idle > 2_000 && self.input.is_empty() {
             self.input = Vec::new();
+        }
+        if self.socket.is_handshaking() && now - self.session.peer.created > HANDSHAKE_MAX {
+            return true;
         }
         let too_idle = limits.idle_seconds > 0
             && idle > limits.idle_seconds.saturating_mul(1000)

@@ -1,7 +1,6 @@
 //! The thread that serves a replica: it sends a data set, if needed, and then the changes.
 
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 
@@ -19,6 +18,7 @@ use crate::shared::registered::lock;
 use crate::shared::registry::Card;
 use crate::shared::replica::{Replica, Stage};
 use crate::shared::state::Shared;
+use crate::sockets::transport::Transport;
 
 /// The maximum number of bytes to read from the backlog at once.
 const READ_AT_ONCE: u64 = 256 << 10;
@@ -27,7 +27,7 @@ const INPUT_MAX: usize = 64 << 10;
 
 /// The connection of a replica, which no longer belongs to a worker.
 pub(crate) struct ReplicaConnection {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Transport,
     pub(crate) card: Arc<Card>,
     pub(crate) options: ReplicaOptions,
     /// The address of the replica's end of the connection.
@@ -39,7 +39,7 @@ pub(crate) struct ReplicaConnection {
 impl ReplicaConnection {
     /// Returns the connection of a session that has sent a request.
     pub(crate) fn new(
-        socket: OwnedFd,
+        socket: Transport,
         card: Arc<Card>,
         session: &mut Session,
         input: Vec<u8>,
@@ -95,7 +95,7 @@ fn serve(server: &Arc<Shared>, connection: ReplicaConnection) {
         Err(error) => return log(format_args!("a replica cannot be served: {error}")),
     };
     let mut socket = Socket {
-        socket: &socket,
+        socket,
         replica: &replica,
         server,
     };
@@ -272,7 +272,7 @@ struct Acknowledgements {
 
 impl Acknowledgements {
     /// Handles the commands that have arrived.
-    fn receive(&mut self, socket: &Socket<'_>) -> io::Result<()> {
+    fn receive(&mut self, socket: &mut Socket<'_>) -> io::Result<()> {
         let before = self.input.len();
         socket.receive(&mut self.input)?;
         if self.input.len() > before {

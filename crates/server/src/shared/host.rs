@@ -19,6 +19,7 @@ use crate::shared::exchange;
 use crate::shared::limits::make_room_for;
 use crate::shared::source;
 use crate::shared::state::Shared;
+use crate::sockets::certificates::Certificates;
 
 /// The minimum interval between two log lines about HTTP requests, in microseconds.
 const BETWEEN_SUSPICIONS: i64 = 60_000_000;
@@ -182,7 +183,7 @@ impl Control for Shared {
         &self,
         changes: &[(&'static Parameter, Value)],
     ) -> Result<(), (&'static Parameter, String)> {
-        const AT_START: &[&str] = &["port", "bind"];
+        const AT_START: &[&str] = &["port", "tls-port", "bind"];
         let fixed = changes.iter().find(|(parameter, value)| {
             AT_START.contains(&parameter.name)
                 && *value != self.process.config.value(parameter.name)
@@ -194,6 +195,20 @@ impl Control for Shared {
             ));
         }
         // Make the changes that can fail first, so that either all changes are made or none.
+        let of_tls = |(parameter, _): &&(&Parameter, Value)| parameter.name.starts_with("tls-");
+        let certificates = match changes.iter().find(of_tls) {
+            Some((parameter, _)) if self.certificates().is_some() => {
+                let value = |name: &str| {
+                    let changed = changes.iter().find(|(parameter, _)| parameter.name == name);
+                    let value = changed.map(|(_, value)| value.clone());
+                    let value = value.unwrap_or_else(|| self.process.config.value(name));
+                    String::from_utf8_lossy(&value.text()).into_owned()
+                };
+                let loaded = Certificates::load(&value);
+                Some(loaded.map_err(|error| (*parameter, error))?)
+            }
+            _ => None,
+        };
         for (parameter, value) in changes {
             if let ("maxclients", Value::Integer(clients)) = (parameter.name, value) {
                 let room = make_room_for(*clients as u64);
@@ -206,6 +221,9 @@ impl Control for Shared {
                 self.room.store(room, Ordering::Relaxed);
                 self.maxclients.store(*clients, Ordering::Relaxed);
             }
+        }
+        if let Some(certificates) = certificates {
+            self.set_certificates(certificates);
         }
         Ok(())
     }
@@ -224,6 +242,7 @@ impl Control for Shared {
         let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Facts {
             tcp_port: self.tcp_port,
+            certificate_seconds_left: self.certificates().map(|loaded| loaded.seconds_left()),
             threads: self.threads.len(),
             config_file: self.files.config.clone(),
             connected_clients: self.registry.count(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsi
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use undercroft_commands::config::Config;
 use undercroft_commands::context::{Interpreter, Pause, Process};
 use undercroft_commands::scripts::ScriptLimits;
@@ -14,6 +14,7 @@ use undercroft_commands::statistics::latency::Event;
 use undercroft_engine::Store;
 use undercroft_engine::waiting::Waiters;
 
+use crate::log::log;
 use crate::shared::dump_file::DumpFile;
 use crate::shared::following::Following;
 use crate::shared::group_commit::GroupCommit;
@@ -25,6 +26,7 @@ use crate::shared::registered::Registered;
 use crate::shared::registry::Registry;
 use crate::shared::store_change::Change;
 use crate::shared::totals::Totals;
+use crate::sockets::certificates::Certificates;
 use crate::sockets::poll::Waker;
 
 /// How long a thread waits for a lock before it parks the command (M6).
@@ -122,6 +124,8 @@ pub(crate) struct Shared {
     pub(crate) maxclients: AtomicI64,
     pub(crate) tcp_port: u16,
     pub(crate) files: Files,
+    /// The TLS configuration of new connections, or `None` if no port is encrypted.
+    certificates: ArcSwapOption<Certificates>,
 }
 
 /// The files that the user named when the server was started.
@@ -193,6 +197,7 @@ impl Shared {
             maxclients: AtomicI64::new(maxclients),
             tcp_port,
             files,
+            certificates: ArcSwapOption::empty(),
             store: ArcSwap::new(store.clone()),
             change: Change::default(),
             threads,
@@ -360,6 +365,20 @@ impl Shared {
 
     pub(crate) fn password(&self) -> Vec<u8> {
         self.process.config.value("requirepass").text()
+    }
+
+    /// Returns the TLS configuration of new connections, or `None` if no port is encrypted.
+    pub(crate) fn certificates(&self) -> Option<Arc<Certificates>> {
+        self.certificates.load_full()
+    }
+
+    /// Replaces the TLS configuration of new connections. Existing ones keep theirs. Logs a warning
+    /// if the certificate expires soon.
+    pub(crate) fn set_certificates(&self, certificates: Certificates) {
+        if let Some(warning) = certificates.warning() {
+            log(format_args!("{warning}"));
+        }
+        self.certificates.store(Some(Arc::new(certificates)));
     }
 
     /// Returns whether clients on other machines are rejected, because no password is set and

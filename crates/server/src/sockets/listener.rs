@@ -28,6 +28,8 @@ pub(crate) struct Listener {
     pub(crate) name: String,
     /// The file of the Unix socket, or `None` for a TCP socket.
     pub(crate) published: Option<Arc<Published>>,
+    /// Whether the connections are encrypted.
+    pub(crate) is_encrypted: bool,
 }
 
 /// The file of a Unix socket. It is removed when the value is dropped, unless the file was
@@ -64,6 +66,8 @@ pub(crate) struct Accepted {
     pub(crate) address: String,
     pub(crate) local_address: String,
     pub(crate) unix: bool,
+    /// Whether the peer must begin a TLS handshake.
+    pub(crate) is_encrypted: bool,
     /// Whether the peer is on this machine.
     pub(crate) local: bool,
 }
@@ -72,14 +76,21 @@ impl Listener {
     /// Listens on an address from `bind`. Returns `None` if the address has a leading `-` and does
     /// not exist on this machine. `*` stands for all IPv4 addresses, and `::*` for all IPv6
     /// addresses.
-    pub(crate) fn tcp(address: &str, port: u16, backlog: i32) -> Result<Option<Listener>, Error> {
+    pub(crate) fn tcp(
+        address: &str,
+        (port, is_encrypted): (u16, bool),
+        backlog: i32,
+    ) -> Result<Option<Listener>, Error> {
         let (optional, name) = match address.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, address),
         };
         let result = resolve(name, port).and_then(|address| listen_on(address, backlog));
         match result {
-            Ok(listener) => Ok(Some(listener)),
+            Ok(listener) => Ok(Some(Listener {
+                is_encrypted,
+                ..listener
+            })),
             Err(error) if optional && is_missing(&error) => Ok(None),
             Err(error) => Err(Error::new(format!("listening on {name}:{port}"), error)),
         }
@@ -99,6 +110,7 @@ impl Listener {
             socket,
             name: path.display().to_string(),
             published: Some(Arc::new(published)),
+            is_encrypted: false,
         })
     }
 
@@ -125,6 +137,7 @@ impl Listener {
                 address: format!("{}:0", self.name),
                 local_address: format!("{}:0", self.name),
                 unix: true,
+                is_encrypted: false,
                 local: true,
             }));
         }
@@ -137,6 +150,7 @@ impl Listener {
             address: text(peer),
             local_address: text(here),
             unix: false,
+            is_encrypted: self.is_encrypted,
             local: peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()),
             socket,
         }))
@@ -176,6 +190,7 @@ fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
         socket,
         name: bound.to_string(),
         published: None,
+        is_encrypted: false,
     })
 }
 

@@ -14,6 +14,7 @@ use crate::log::log;
 use crate::shared::registry::Card;
 use crate::sockets::listener::{Accepted, tune};
 use crate::sockets::poll::Interest;
+use crate::sockets::transport::Transport;
 use crate::worker::mailbox::Message;
 use crate::worker::state::{LISTENERS, Worker};
 
@@ -65,8 +66,11 @@ impl Worker {
         if let Some(text) = refusal {
             shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            // The rejected client may already have disconnected, so ignore an error.
-            let _ = send(&accepted.socket, text, flags);
+            // The rejected client may already have disconnected, so ignore an error. A handshake for
+            // the reason would be work for strangers.
+            if !accepted.is_encrypted {
+                let _ = send(&accepted.socket, text, flags);
+            }
             return;
         }
         tune(
@@ -107,7 +111,21 @@ impl Worker {
     }
 
     pub(super) fn serve(&mut self, accepted: Accepted, session: Session, card: Arc<Card>) {
-        let connection = Connection::new(accepted.socket, session, card, &self.limits);
+        let tls = match accepted.is_encrypted {
+            true => self
+                .shared
+                .certificates()
+                .map(|loaded| loaded.config.clone()),
+            false => None,
+        };
+        let transport = match Transport::new(accepted.socket, tls) {
+            Ok(transport) => transport,
+            Err(error) => {
+                log(format_args!("serving a new connection: {error}"));
+                return self.shared.count_closed(card.id, self.index);
+            }
+        };
+        let connection = Connection::new(transport, session, card, &self.limits);
         let token = self.connections.add(connection);
         let Some(connection) = self.connections.get(token) else {
             return;

@@ -243,9 +243,10 @@ impl Worker {
     }
 
     pub(super) fn close(&mut self, token: u64) {
-        let Some(connection) = self.connections.remove(token) else {
+        let Some(mut connection) = self.connections.remove(token) else {
             return;
         };
+        connection.socket.say_goodbye();
         if connection.parked.is_some() {
             self.parked.tokens.retain(|parked| *parked != token);
             self.shared.unpark();

@@ -114,6 +114,9 @@ fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("process_supervised", "no", out);
     line("run_id", context.host.statistics().run_id(), out);
     line("tcp_port", facts.tcp_port, out);
+    if let Some(seconds) = facts.certificate_seconds_left {
+        line("tls_certificate_expires_in_seconds", seconds, out);
+    }
     line("server_time_usec", now, out);
     line("uptime_in_seconds", uptime, out);
     line("uptime_in_days", uptime / 86_400, out);
