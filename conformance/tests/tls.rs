@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::replication::{PATIENCE, field, host_and_port, spare_port};
 use undercroft_conformance::resp::Reply;
-use undercroft_conformance::servers::{Server, Settings, start_undercroft};
+use undercroft_conformance::servers::{Server, Settings, start_undercroft, undercroft_binary};
 
 /// A private authority, and certificates that it has issued.
 struct Authority {
@@ -528,4 +528,74 @@ fn key_with_a_password_is_decrypted() {
         Reply::Simple(b"OK".to_vec())
     );
     assert_eq!(server.ask(&["PING"]), "PONG");
+}
+
+#[test]
+fn certificates_of_tls_init_encrypt_and_identify() {
+    let Some(program) = undercroft_binary() else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let folder = directory.path().join("certificates");
+    let init = || {
+        let mut command = Process::new(&program);
+        command.args(["tls", "init"]).arg(&folder);
+        let output = command.args(["--host", "cache.example.com"]).output();
+        output.expect("undercroft runs")
+    };
+    let made = init();
+    assert!(made.status.success(), "{made:?}");
+    for name in ["ca", "server", "client"] {
+        let key = folder.join(format!("{name}.key"));
+        let mode = std::fs::metadata(&key).expect("a file").permissions();
+        assert_eq!(
+            std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
+            0o600
+        );
+    }
+    let before = std::fs::read(folder.join("ca.pem")).expect("a file");
+    let again = init();
+    let errors = String::from_utf8_lossy(&again.stderr);
+    assert!(
+        !again.status.success() && errors.contains("is not replaced"),
+        "{errors}"
+    );
+    assert_eq!(
+        std::fs::read(folder.join("ca.pem")).expect("a file"),
+        before
+    );
+    let text = |name: &str| folder.join(name).to_str().expect("ASCII").to_owned();
+    let port = spare_port();
+    let config = format!(
+        "tls-port {port}\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n",
+        text("server.pem"),
+        text("server.key"),
+        text("ca.pem")
+    );
+    let settings = Settings {
+        files: vec![("undercroft.conf".into(), config.into_bytes())],
+        ..Settings::default()
+    };
+    let _server = start_undercroft(settings).expect("undercroft starts");
+    for (host, with_own, works) in [
+        ("localhost", true, true),
+        ("127.0.0.1", true, true),
+        ("localhost", false, false),
+    ] {
+        let mut cli = Process::new("redis-cli");
+        cli.args(["--tls", "-h", host, "-p", &port.to_string()]);
+        cli.args(["--cacert", &text("ca.pem")]);
+        if with_own {
+            cli.args(["--cert", &text("client.pem"), "--key", &text("client.key")]);
+        }
+        let output = cli.arg("PING").output().expect("redis-cli runs");
+        assert_eq!(output.stdout == b"PONG\n", works, "{host}: {output:?}");
+    }
+    // OpenSSL judges the chain and the name.
+    let verified = Process::new("openssl")
+        .args(["verify", "-verify_hostname", "cache.example.com", "-CAfile"])
+        .args([text("ca.pem"), text("server.pem")])
+        .output()
+        .expect("openssl is installed");
+    assert!(verified.status.success(), "{verified:?}");
 }

@@ -91,6 +91,7 @@ pub fn run(words: &[OsString]) -> u8 {
         Subcommand::Import(arguments) => subcommands::import::run(&arguments),
         Subcommand::List => subcommands::stores::list(),
         Subcommand::Rm(arguments) => subcommands::stores::remove(&arguments),
+        Subcommand::Tls(arguments) => subcommands::tls::run(&arguments),
     };
     out::finish();
     outcome.unwrap_or_else(|failure| {

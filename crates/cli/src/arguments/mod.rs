@@ -3,10 +3,12 @@
 //! - `follow`: defines the options of the subcommand `follow`.
 //! - `journal`: defines the options of the subcommands for journals.
 //! - `store`: defines how the command line names a store.
+//! - `tls`: defines the options of the subcommand `tls`.
 
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod store;
+pub(crate) mod tls;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -20,6 +22,7 @@ use crate::arguments::follow::Follow;
 use crate::arguments::journal::{Journal, Recover};
 pub(crate) use crate::arguments::store::DEFAULT_STORE;
 use crate::arguments::store::{StoreArgument, StoreOption};
+use crate::arguments::tls::Tls;
 use crate::size::parse_bytes;
 
 const ABOUT: &str = "\
@@ -165,6 +168,7 @@ Examples:
   undercroft list")]
     List,
     Rm(Remove),
+    Tls(Tls),
 }
 
 /// Serve a store to Redis clients

@@ -11,6 +11,7 @@
 //! - `promote`: implements `follow --promote`.
 //! - `stat_json`: formats the statistics of `stat` as JSON.
 //! - `stores`: implements the subcommands `list` and `rm`.
+//! - `tls`: implements the subcommand `tls`.
 
 pub(crate) mod check;
 pub(crate) mod durability;
@@ -29,3 +30,4 @@ pub(crate) mod stat;
 mod stat_json;
 pub(crate) mod stores;
 pub(crate) mod sync;
+pub(crate) mod tls;
