@@ -19,6 +19,7 @@
 //! - `strings`: strings, keys of any type, and entire databases.
 //! - `transactions`: transactions of several commands.
 //! - `upkeep`: steps of upkeep.
+//! - `users`: the users of servers.
 
 mod bits;
 mod blocking;
@@ -39,6 +40,7 @@ mod streams;
 mod strings;
 mod transactions;
 mod upkeep;
+mod users;
 
 use super::definition::Scenario;
 
@@ -59,6 +61,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         eviction::SCENARIOS,
         transactions::SCENARIOS,
         scripts::SCENARIOS,
+        users::SCENARIOS,
         replication::SCENARIOS,
         blocking::SCENARIOS,
         upkeep::SCENARIOS,
