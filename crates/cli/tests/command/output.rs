@@ -363,10 +363,6 @@ fn directives_about_permissions_are_refused_not_skipped() {
     let file = place.path("conf");
     for (line, reason) in [
         (
-            "user default on nopass ~* +@all",
-            "only the default user exists",
-        ),
-        (
             "include /etc/other.conf",
             "included files are not read; copy their lines here",
         ),

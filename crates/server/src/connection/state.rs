@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, recv};
 use undercroft_commands::protocol::Protocol;
@@ -69,6 +69,8 @@ pub(crate) struct Connection {
     pub(crate) unsynced: Option<u64>,
     /// Whether the connection is in the queue of connections with unexecuted commands.
     pub(crate) queued: bool,
+    /// Whether the next command is a login that must wait.
+    pub(crate) is_delayed: bool,
     /// The time at which the output rose above the soft limit, in Unix milliseconds.
     over_limit_since: Option<i64>,
     /// The number of bytes that the client has received since the last periodic check.
@@ -93,6 +95,8 @@ pub(crate) enum Next {
     Turn,
     /// Retry the next command when a lock is released or a pause ends.
     Park(Blocked),
+    /// Run another turn after this time, because a login must wait.
+    Delay(Duration),
     /// Move the connection to a separate thread, because the next command is a long script.
     OwnThread,
     /// Send the replies after other connections have had their turns.
@@ -148,6 +152,7 @@ impl Connection {
             locked: false,
             unsynced: None,
             queued: false,
+            is_delayed: false,
             over_limit_since: None,
             taken: 0,
             shown: PublishedState::default(),
@@ -243,7 +248,7 @@ impl Connection {
         let most = if self.is_told() {
             // Not reading the client's commands does not stop its messages.
             return false;
-        } else if self.session.user.is_some() {
+        } else if self.session.login.is_admitted() {
             limits.output.soft
         } else {
             OUTPUT_BEFORE_LOGIN
@@ -254,7 +259,8 @@ impl Connection {
     /// Returns the socket events to wait for. Parked and queued commands run before new input is
     /// read.
     pub(crate) fn interest(&self, limits: &Limits) -> Interest {
-        let listens = !self.ended && !self.closing && self.parked.is_none() && !self.queued;
+        let waits = self.parked.is_some() || self.is_delayed || self.queued;
+        let listens = !self.ended && !self.closing && !waits;
         let is_synced = self.unsynced.is_none();
         Interest {
             read: listens && is_synced && !self.is_full(limits),
@@ -486,6 +492,7 @@ impl Connection {
         let next = match end {
             _ if sent.is_err() => Next::Close,
             TurnEnd::Blocked(Blocked::Long) => Next::OwnThread,
+            TurnEnd::Blocked(Blocked::Delayed(delay)) => Next::Delay(delay),
             TurnEnd::Blocked(blocked) => Next::Park(blocked),
             TurnEnd::Replica => self.next_of_replica(),
             TurnEnd::Waiting if self.ended => Next::Close,
@@ -576,7 +583,7 @@ impl Connection {
         if self.closing || !self.has_commands() {
             return self.rest();
         }
-        let must_wait = self.parked.is_some() || self.unsynced.is_some();
+        let must_wait = self.parked.is_some() || self.is_delayed || self.unsynced.is_some();
         if must_wait || self.session.waiting.is_some() || self.is_full(limits) {
             return Next::Wait;
         }
@@ -646,6 +653,7 @@ impl Connection {
         let too_idle = limits.idle_seconds > 0
             && idle > limits.idle_seconds.saturating_mul(1000)
             && self.parked.is_none()
+            && !self.is_delayed
             && self.unsynced.is_none()
             && self.session.waiting.is_none()
             && !self.is_told();

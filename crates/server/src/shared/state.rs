@@ -11,9 +11,11 @@ use undercroft_commands::context::{Interpreter, Pause, Process};
 use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event;
+use undercroft_commands::users::UserDefinition;
 use undercroft_engine::Store;
 use undercroft_engine::waiting::Waiters;
 
+use crate::shared::accounts::login_delays::LoginDelays;
 use crate::shared::dump_file::DumpFile;
 use crate::shared::following::Following;
 use crate::shared::group_commit::GroupCommit;
@@ -117,6 +119,9 @@ pub(crate) struct Shared {
     /// The server itself, for threads that it starts later.
     pub(crate) me: Weak<Shared>,
     pub(crate) monitors: Monitors,
+    pub(crate) login_delays: LoginDelays,
+    /// The stamp of the users of which the threads were last told.
+    pub(crate) seen_users: AtomicU64,
     /// The number of clients for which the descriptor limit suffices.
     pub(crate) room: AtomicU64,
     pub(crate) maxclients: AtomicI64,
@@ -133,6 +138,8 @@ pub(crate) struct Files {
     pub(crate) journal: Option<PathBuf>,
     /// The file to which SAVE and BGSAVE write snapshots.
     pub(crate) snapshot: Option<Arc<DumpFile>>,
+    /// The users that the configuration file defines.
+    pub(crate) users: Vec<UserDefinition>,
 }
 
 /// The limits of scripts. Without a time limit, an endless script that has written could be stopped
@@ -189,6 +196,8 @@ impl Shared {
             replicas: Registered::default(),
             me: Weak::new(),
             monitors: Monitors::new(threads.len()),
+            login_delays: LoginDelays::default(),
+            seen_users: AtomicU64::new(0),
             room: AtomicU64::new(0),
             maxclients: AtomicI64::new(maxclients),
             tcp_port,
@@ -226,6 +235,7 @@ impl Shared {
         store.keep_expired_until(self.pause.until());
         let store = Arc::new(store);
         self.store.store(store.clone());
+        self.process.users.forget();
         self.commits.forget();
         for thread in 0..self.threads.len() {
             *self.hub(thread) = Hub::new(store.clone());
@@ -358,13 +368,9 @@ impl Shared {
             .count_error(session.peer.route.0, text);
     }
 
-    pub(crate) fn password(&self) -> Vec<u8> {
-        self.process.config.value("requirepass").text()
-    }
-
     /// Returns whether clients on other machines are rejected, because no password is set and
     /// protected mode is on.
     pub(crate) fn is_protected(&self) -> bool {
-        self.process.config.boolean("protected-mode") && self.password().is_empty()
+        self.process.config.boolean("protected-mode") && self.needs_no_password()
     }
 }
