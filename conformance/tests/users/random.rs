@@ -106,7 +106,7 @@ pub(crate) struct Random {
     families: Generator,
     /// The names and arities of the judge's commands and subcommands.
     commands: Vec<(String, i64)>,
-    /// Those that both servers have.
+    /// The commands that both servers have.
     shared: Vec<(String, i64)>,
     categories: Vec<String>,
 }

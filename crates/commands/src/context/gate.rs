@@ -32,26 +32,8 @@ pub(crate) struct Permit<'c> {
 pub(crate) struct Refusal {
     denial: Denial,
     command: &'static Command,
-    /// What to add to the log.
+    /// The call, for the log.
     pub(crate) call: DeniedCall,
-}
-
-/// Where a command is called, as ACL LOG shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallPlace {
-    TopLevel,
-    Multi,
-    Script,
-}
-
-impl CallPlace {
-    fn name(self) -> &'static str {
-        match self {
-            CallPlace::TopLevel => "toplevel",
-            CallPlace::Multi => "multi",
-            CallPlace::Script => "lua",
-        }
-    }
 }
 
 impl Refusal {
@@ -176,13 +158,13 @@ impl Context<'_> {
         let mut info = self.session.info(now);
         info.arguments = arguments.iter().map(|argument| argument.len()).sum();
         let place = match () {
-            () if self.scripted => CallPlace::Script,
-            () if self.session.transaction.queue.is_some() => CallPlace::Multi,
-            () => CallPlace::TopLevel,
+            () if self.scripted => "lua",
+            () if self.session.transaction.queue.is_some() => "multi",
+            () => "toplevel",
         };
         DeniedCall {
             reason,
-            context: place.name(),
+            context: place,
             object: object.to_vec(),
             user: user.to_vec(),
             client: info.to_string(),

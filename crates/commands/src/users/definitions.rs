@@ -1,7 +1,7 @@
 //! Parses the lines that define users in files.
 
-use super::rule::join_selectors;
-use super::user::{User, is_word};
+use super::rule::{is_word, join_selectors};
+use super::user::User;
 
 /// A line of a configuration file that defines a user.
 #[derive(Clone, Debug, PartialEq, Eq)]

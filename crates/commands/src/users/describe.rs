@@ -61,7 +61,7 @@ impl Search {
 
 impl Selector {
     /// Returns rules that allow exactly the commands of this selector. The first rule is `+@all` or
-    /// `-@all`. Takes O(categories² * commands) time.
+    /// `-@all`. Takes O(categories * categories * commands) time.
     pub(crate) fn command_rules(&self) -> Vec<Vec<u8>> {
         let adds = !self.allows_future;
         let mut search = Search {

@@ -1,5 +1,7 @@
 //! Defines how rules fail, and joins the arguments that form one rule.
 
+use crate::algorithms::words::is_blank;
+
 /// The reason why a rule is refused. The texts are those of Redis 7.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleError {
@@ -43,6 +45,12 @@ impl RuleError {
 pub(super) fn c_text(rule: &[u8]) -> &[u8] {
     let end = rule.iter().position(|byte| *byte == 0);
     &rule[..end.unwrap_or(rule.len())]
+}
+
+/// Returns whether a text contains neither blanks nor zero bytes, as the names of users and the
+/// patterns of keys and channels must, because files separate rules by blanks.
+pub(crate) fn is_word(text: &[u8]) -> bool {
+    !text.iter().any(|byte| is_blank(*byte) || *byte == 0)
 }
 
 /// Joins the rules of each selector, which can be spread across several arguments, into one rule.

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use undercroft_engine::glob::{Case, matches};
 
 use super::command_set::{CommandSet, find_category, find_named};
-use super::rule::{RuleError, c_text};
-use super::user::is_word;
+use super::rule::{RuleError, c_text, is_word};
 use crate::arguments::is_keyword;
 use crate::table::Command;
 

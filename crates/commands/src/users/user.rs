@@ -5,7 +5,7 @@ use undercroft_engine::users::StoredUser;
 use super::password::{PasswordHash, contains};
 use super::rule::{RuleError, c_text};
 use super::selector::{Format, Selector};
-use crate::algorithms::words::{is_blank, words};
+use crate::algorithms::words::words;
 use crate::arguments::is_keyword;
 
 /// Whether a user's payloads are checked by RESTORE. Undercroft always checks them, so this only
@@ -32,12 +32,6 @@ pub struct User {
     passwords: Vec<PasswordHash>,
     root: Selector,
     selectors: Vec<Selector>,
-}
-
-/// Returns whether a text contains neither blanks nor zero bytes, as the names of users and the
-/// patterns of keys and channels must, because files separate rules by blanks.
-pub(crate) fn is_word(text: &[u8]) -> bool {
-    !text.iter().any(|byte| is_blank(*byte) || *byte == 0)
 }
 
 impl User {

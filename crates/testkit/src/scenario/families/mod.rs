@@ -12,14 +12,13 @@
 //! - `lists`: lists.
 //! - `messages`: messages to subscribers.
 //! - `replication`: the changes and data sets of a replica's source.
-//! - `scripts`: script texts, and transactions that restart.
+//! - `scripts`: script texts, users of servers, and transactions that restart.
 //! - `sets`: sets.
 //! - `sorted`: sorted sets.
 //! - `streams`: streams.
 //! - `strings`: strings, keys of any type, and entire databases.
 //! - `transactions`: transactions of several commands.
 //! - `upkeep`: steps of upkeep.
-//! - `users`: the users of servers.
 
 mod bits;
 mod blocking;
@@ -40,7 +39,6 @@ mod streams;
 mod strings;
 mod transactions;
 mod upkeep;
-mod users;
 
 use super::definition::Scenario;
 
@@ -61,7 +59,6 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         eviction::SCENARIOS,
         transactions::SCENARIOS,
         scripts::SCENARIOS,
-        users::SCENARIOS,
         replication::SCENARIOS,
         blocking::SCENARIOS,
         upkeep::SCENARIOS,
