@@ -78,6 +78,9 @@ pub struct Settings {
     /// is not counted. Random scripts can build arbitrarily long strings, and Redis' `maxmemory`
     /// does not count the memory of a script.
     pub memory_max: Option<u64>,
+    /// The store that `undercroft serve` serves, if not one in its own directory. Several servers can
+    /// serve the same store.
+    pub store: Option<PathBuf>,
     /// Further arguments of the program.
     pub arguments: Vec<String>,
     /// The names and contents of files to create in the server's directory before it starts.
@@ -92,6 +95,7 @@ impl Default for Settings {
             password: None,
             // Several times the memory that the tests need.
             memory_max: Some(4 << 30),
+            store: None,
             arguments: Vec::new(),
             files: Vec::new(),
         }
@@ -256,7 +260,8 @@ impl Server {
 
     /// Returns the path of the store file, which a Redis server does not have.
     pub fn store(&self) -> PathBuf {
-        self.directory.path().join(STORE)
+        let own = || self.directory.path().join(STORE);
+        self.settings.store.clone().unwrap_or_else(own)
     }
 
     /// Returns the server's directory, in which a Redis server writes its files.
@@ -340,7 +345,7 @@ fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Resul
     process
         .arg("serve")
         .arg("--store")
-        .arg(directory.join(STORE))
+        .arg(settings.store.clone().unwrap_or(directory.join(STORE)))
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--maxclients", &settings.maxclients.to_string()])
         .arg("--config")

@@ -7,7 +7,7 @@ use undercroft_commands::config::Config;
 use undercroft_commands::context::{Connections, Control, Host, Inbox, Process};
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::scripts::ScriptLimits;
-use undercroft_commands::session::Session;
+use undercroft_commands::session::{Login, Session};
 use undercroft_commands::{Context, execute};
 use undercroft_engine::Store;
 
@@ -60,7 +60,7 @@ pub(crate) fn run_within(limits: ScriptLimits, words: &[&[u8]]) -> Tree {
 fn run_in(store: &Store, process: &Process, words: &[&[u8]]) -> Tree {
     let mut recorder = Recorder::new();
     {
-        let mut session = Session::new(1, Some("default".into()), 0);
+        let mut session = Session::new(1, Login::trusted(), 0);
         let mut context = Context::new(&mut session, Host::of(process, &Alone), store);
         execute(&mut context, words, &mut recorder).expect("no process holds a lock");
     }

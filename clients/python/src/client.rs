@@ -10,7 +10,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use undercroft_commands::session::Session;
+use undercroft_commands::session::{Login, Session};
 use undercroft_embedded::{OnRemoved, OpenStore, Place, durability_from_name};
 use undercroft_engine::eviction::EvictionPolicy;
 use undercroft_engine::{DATABASES, PatienceLimited, Terms};
@@ -65,10 +65,9 @@ struct State {
     known: Known,
 }
 
-/// The name, user and creation time that identify a connection.
+/// The name and creation time that identify a connection.
 struct Known {
     name: Vec<u8>,
-    user: Option<Arc<str>>,
     created: i64,
 }
 
@@ -78,7 +77,6 @@ impl State {
             database: session.database as usize,
             known: Known {
                 name: session.name.clone(),
-                user: session.user.clone(),
                 created: session.peer.created,
             },
             session: Some(Box::new(session)),
@@ -88,7 +86,7 @@ impl State {
     /// Returns a session with the client's database and identity, but without a transaction and
     /// without watched keys.
     fn another(&self) -> Session {
-        let mut session = Session::new(1, self.known.user.clone(), self.known.created);
+        let mut session = Session::new(1, Login::trusted(), self.known.created);
         session.database = self.database as u32;
         session.name.clone_from(&self.known.name);
         session
@@ -98,9 +96,6 @@ impl State {
         self.database = session.database as usize;
         if self.known.name != session.name {
             self.known.name.clone_from(&session.name);
-        }
-        if self.known.user != session.user {
-            self.known.user.clone_from(&session.user);
         }
         self.session = Some(session);
     }
@@ -366,7 +361,7 @@ impl Client {
         open.store.removed()
             && self
                 .place
-                .runs_again(open, &Session::new(1, None, 0), words)
+                .runs_again(open, &Session::new(1, Login::trusted(), 0), words)
     }
 
     /// Returns the error for calls that failed because the store's file was removed or replaced.

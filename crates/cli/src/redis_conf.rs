@@ -15,7 +15,7 @@ pub(crate) enum Meaning {
 /// Directives for things that Undercroft does not have: other servers, and Redis' files, allocator
 /// and processes.
 const SKIPPED: &str = "
-    acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min active-defrag-ignore-bytes
+    active-defrag-cycle-max active-defrag-cycle-min active-defrag-ignore-bytes
     active-defrag-max-scan-fields active-defrag-threshold-lower active-defrag-threshold-upper activedefrag
     always-show-logo aof-disable-auto-gc aof-load-truncated aof-rewrite-incremental-fsync aof-timestamp-enabled
     aof-use-rdb-preamble aof_rewrite_cpulist appenddirname appendfilename bgsave_cpulist bio_cpulist busy-reply-threshold
@@ -46,11 +46,6 @@ const NO_TLS_TO_SOURCE: &str =
 /// that have no effect, and the reason for refusing all other values.
 const REFUSED: &[(&str, &[&str], &str)] = &[
     (
-        "aclfile",
-        &[""],
-        "only the default user exists; set its password with requirepass",
-    ),
-    (
         "bind-source-addr",
         &[""],
         "the server opens no outgoing connections",
@@ -68,11 +63,6 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ("tls-client-key-file-pass", &[""], NO_TLS_TO_SOURCE),
     ("tls-cluster", &["no"], "one server serves a store"),
     ("tls-replication", &["no"], NO_TLS_TO_SOURCE),
-    (
-        "user",
-        &[],
-        "only the default user exists; set its password with requirepass",
-    ),
 ];
 
 /// Returns how to treat a directive, given its name in lowercase and its value.

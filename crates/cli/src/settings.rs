@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use undercroft_commands::config::{Config, STORED};
+use undercroft_commands::users::UserDefinition;
 use undercroft_engine::{Durability, Terms};
 use undercroft_resp::split_args;
 
@@ -29,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) journal: Option<PathBuf>,
     /// The host and the port of the source to follow.
     pub(crate) source: Option<(String, u16)>,
+    /// The users that the file defines.
+    pub(crate) users: Vec<UserDefinition>,
     /// The directives in the file that have no effect, in their original form.
     pub(crate) skipped: Vec<String>,
 }
@@ -44,6 +47,7 @@ impl Settings {
             durability: None,
             journal: None,
             source: None,
+            users: Vec::new(),
             skipped: Vec::new(),
         };
         let mut redis_terms = RedisTerms::default();
@@ -159,6 +163,11 @@ impl Settings {
             .collect();
         match words.split_first() {
             None => Ok(()),
+            Some((name, _)) if name.eq_ignore_ascii_case("user") => {
+                // A password need not be valid UTF-8.
+                let words: Vec<&[u8]> = spans.iter().map(|span| &bytes[span.range()]).collect();
+                self.define_user(&words[1..])
+            }
             Some((name, [])) => Err(format!("expected a value after '{name}'")),
             Some((name, values)) => {
                 let (name, value) = (name.to_ascii_lowercase(), values.join(" "));
@@ -166,6 +175,19 @@ impl Settings {
                 self.direct(&name, &value)
             }
         }
+    }
+
+    /// Adds the user that a line defines, given its words after `user`.
+    fn define_user(&mut self, words: &[&[u8]]) -> Result<(), String> {
+        let user = UserDefinition::parse(words)?;
+        if self.users.iter().any(|other| other.name() == user.name()) {
+            let name = String::from_utf8_lossy(user.name()).into_owned();
+            return Err(format!(
+                "the user '{name}' is defined twice; join the two lines"
+            ));
+        }
+        self.users.push(user);
+        Ok(())
     }
 
     /// Applies a line of the file, which is either an Undercroft setting or a Redis directive.

@@ -193,7 +193,7 @@ impl std::error::Error for CommandError {}
 
 /// Returns the bytes that C's `%.*s` would print: at most `longest` bytes, ending before the first
 /// zero byte.
-fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
+pub(crate) fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
     let bytes = &bytes[..bytes.len().min(longest)];
     &bytes[..bytes
         .iter()

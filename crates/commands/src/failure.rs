@@ -1,6 +1,7 @@
 //! Defines how commands fail: permanently with an error reply, or temporarily.
 
 use std::fmt;
+use std::time::Duration;
 
 use undercroft_engine::Error;
 
@@ -14,6 +15,9 @@ pub enum Blocked {
     Lock(Error),
     /// CLIENT PAUSE has suspended the command.
     Paused,
+    /// The command logs in, and must wait because earlier logins from the same address have failed.
+    /// Retry it after this time.
+    Delayed(Duration),
     /// The command runs a slow script. If other connections share its thread, retry the command on
     /// a separate thread
     /// ([`ScriptState::has_own_thread`](crate::session::ScriptState::has_own_thread)). If it
@@ -27,6 +31,8 @@ impl fmt::Display for Blocked {
         match self {
             Blocked::Lock(error) => error.fmt(formatter),
             Blocked::Paused => formatter.write_str("clients are paused"),
+            Blocked::Delayed(_) => formatter
+                .write_str("too many logins from this address have failed; try again later"),
             Blocked::Long => formatter.write_str("too many long scripts are running"),
         }
     }

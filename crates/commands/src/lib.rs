@@ -21,6 +21,7 @@
 //! - `statistics`: collects the statistics that INFO, LATENCY and SLOWLOG show about commands and
 //!   errors.
 //! - `table`: contains the command table.
+//! - `users`: manages the users of servers and their rights (ACL).
 
 pub mod algorithms;
 pub mod arguments;
@@ -35,6 +36,7 @@ pub mod scripts;
 pub mod session;
 pub mod statistics;
 pub mod table;
+pub mod users;
 
 pub use context::Context;
 pub use execute::{busy_with_script, execute, execute_staged_set, is_plain};

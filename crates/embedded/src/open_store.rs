@@ -4,9 +4,9 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use undercroft_commands::context::{Connections, Host, Inbox, Process};
+use undercroft_commands::context::{Host, Inbox, Process};
 use undercroft_commands::reply::Reply;
-use undercroft_commands::session::Session;
+use undercroft_commands::session::{Login, Session};
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::{WaitOutcome, Wanted};
@@ -75,7 +75,7 @@ impl OpenStore {
     /// Returns the initial state of a new client.
     pub fn session(&self) -> Session {
         let now = self.process().now_microseconds() / 1000;
-        Session::new(1, self.embedding.initial_user(), now)
+        Session::new(1, Login::trusted(), now)
     }
 
     /// Returns the process's interface for commands.

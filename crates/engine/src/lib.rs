@@ -33,6 +33,7 @@
 //! - `transaction`: changing keys, and the work that follows a commit.
 //! - `types`: the value types.
 //! - `upkeep`: expiry, eviction, and freeing memory in bounded steps.
+//! - `users`: the users of servers (ACL), shared by all servers of a store.
 //! - `waiting`: clients that block until a key has data for them.
 
 mod channel;
@@ -50,6 +51,7 @@ mod structures;
 mod transaction;
 mod types;
 mod upkeep;
+pub mod users;
 pub mod waiting;
 
 pub use error::Error;

@@ -14,13 +14,13 @@ use undercroft_memory::{Setting, ShardSet, coarse_milliseconds};
 use crate::error::Error;
 use crate::handle::store::Store;
 use crate::keyspace::Snapshot;
-use crate::structures::roots::{LIBRARIES, SCRIPTS};
+use crate::structures::roots::{LIBRARIES, SCRIPTS, USERS};
 use crate::transaction::access::Access;
 use crate::transaction::writer::{Expiry, Writer};
 
-/// The key of the library version, an 8-byte count of changes. The key is unambiguous, because the
-/// name of a library is never empty.
-const VERSION: &[u8] = b"";
+/// The key of the version, an 8-byte count of changes, of libraries and of users. The key is
+/// unambiguous, because the key of a library or a user is never empty.
+pub(crate) const VERSION: &[u8] = b"";
 
 /// The first byte of a library record. The library's 8-byte mark (a number that identifies its
 /// loading) and its text follow. The text of a library never starts with this byte.
@@ -41,20 +41,29 @@ pub struct StoredLibrary {
     pub mark: u64,
 }
 
-/// The two kinds of shared texts.
+/// The kinds of shared texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedTexts {
     /// Scripts, keyed by their SHA-1.
     Scripts,
     /// Function libraries, keyed by their names.
     Libraries,
+    /// Users of servers, keyed by their names after a prefix; see [`crate::users`].
+    Users,
 }
 
 impl SharedTexts {
-    fn dictionary(self) -> usize {
+    const ALL: [SharedTexts; 3] = [
+        SharedTexts::Scripts,
+        SharedTexts::Libraries,
+        SharedTexts::Users,
+    ];
+
+    pub(crate) fn dictionary(self) -> usize {
         match self {
             SharedTexts::Scripts => SCRIPTS,
             SharedTexts::Libraries => LIBRARIES,
+            SharedTexts::Users => USERS,
         }
     }
 
@@ -62,6 +71,7 @@ impl SharedTexts {
         match self {
             SharedTexts::Scripts => Setting::ScriptsForgotten,
             SharedTexts::Libraries => Setting::LibrariesChanged,
+            SharedTexts::Users => Setting::UsersChanged,
         }
     }
 }
@@ -119,14 +129,15 @@ impl Store {
         self.segment.setting(Setting::ScriptsKilled)
     }
 
-    /// Returns the names and texts of all scripts and libraries.
+    /// Returns the names and texts of all scripts, libraries and users. `user ` precedes the key of a
+    /// user.
     ///
     /// # Errors
     /// Fails if a lock cannot be acquired.
     pub fn texts(&self) -> Result<Vec<NamedText>, Error> {
         let access = self.access();
         let mut found = Vec::new();
-        for texts in [SharedTexts::Scripts, SharedTexts::Libraries] {
+        for texts in SharedTexts::ALL {
             let names = access.keys_where(texts.dictionary(), |_| Ok(true))?;
             for name in names.iter() {
                 let mut text = Vec::new();
@@ -134,24 +145,30 @@ impl Store {
                     if texts == SharedTexts::Libraries && name != VERSION {
                         text = parse_record(text).1;
                     }
-                    found.push((name.to_vec(), text));
+                    // A library and a user can have the same name.
+                    let prefix: &[u8] = match texts {
+                        SharedTexts::Users => b"user ",
+                        SharedTexts::Scripts | SharedTexts::Libraries => b"",
+                    };
+                    found.push(([prefix, name].concat(), text));
                 }
             }
         }
         Ok(found)
     }
 
-    /// Deletes the texts of all scripts and libraries.
+    /// Deletes the texts of all scripts, libraries and users.
     ///
     /// # Errors
     /// Fails if a lock cannot be acquired.
     pub fn forget_texts(&self) -> Result<(), Error> {
         let count = |writer: &mut Writer<'_, '_>| {
-            count_change(writer, SharedTexts::Scripts)?;
-            count_change(writer, SharedTexts::Libraries)
+            SharedTexts::ALL
+                .into_iter()
+                .try_for_each(|texts| count_change(writer, texts))
         };
         self.access()
-            .flush_and(&[SCRIPTS, LIBRARIES], true, count)
+            .flush_and(&SharedTexts::ALL.map(SharedTexts::dictionary), true, count)
             .map(drop)
     }
 
@@ -198,16 +215,17 @@ impl<'a> Access<'a> {
             }
         }
         let all = u128::from(bytes) * u128::from(records) / u128::from(seen.max(1));
-        // The library version is stored as a record, but is not a library.
-        let version = u64::from(texts == SharedTexts::Libraries && records > 0);
+        // The version is stored as a record, but is neither a library nor a user.
+        let version = u64::from(texts != SharedTexts::Scripts && records > 0);
         Ok(SharedMemory {
             texts: records - version,
             bytes: u64::try_from(all).unwrap_or(u64::MAX),
         })
     }
 
-    /// Returns a counter that grows when texts of this kind are deleted. For libraries, the counter
-    /// also grows when a library is added or replaced.
+    /// Returns a counter that grows when texts of this kind are deleted. For libraries and users,
+    /// the counter also grows when one is added or replaced. Takes one atomic load.
+    #[inline]
     pub fn text_changes(&self, texts: SharedTexts) -> u64 {
         self.store.segment.setting(texts.setting())
     }
@@ -268,23 +286,43 @@ impl<'a> Access<'a> {
         forgotten: &[&[u8]],
         kept: &[(&[u8], &[u8], u64)],
     ) -> Result<bool, Error> {
-        let store = self.store;
+        let record = |(name, text, mark): &(&[u8], &[u8], u64)| {
+            let record = [&[MARKED], &mark.to_le_bytes()[..], text].concat();
+            (name.to_vec(), record)
+        };
+        let kept: Vec<NamedText> = kept.iter().map(record).collect();
+        self.change_texts(SharedTexts::Libraries, version, forgotten, &kept)
+    }
+
+    /// Changes texts that have a version in one transaction: deletes the `forgotten` texts, then
+    /// stores the `kept` texts. If the version is no longer `version`, changes nothing and returns
+    /// false. O(bytes).
+    ///
+    /// # Errors
+    /// Fails if a lock cannot be acquired or the store is out of memory.
+    pub(crate) fn change_texts(
+        &self,
+        texts: SharedTexts,
+        version: u64,
+        forgotten: &[&[u8]],
+        kept: &[NamedText],
+    ) -> Result<bool, Error> {
+        let (store, dictionary) = (self.store, texts.dictionary());
         let mark = store.key(VERSION);
         self.write(store.all_shards(), |writer| {
-            let is_same = writer.holds(LIBRARIES, &mark, &version.to_le_bytes())?;
+            let is_same = writer.holds(dictionary, &mark, &version.to_le_bytes())?;
             if is_same != (version != 0).then_some(true) {
                 return Ok(false);
             }
             for name in forgotten {
-                writer.remove_quietly(LIBRARIES, &store.key(name))?;
+                writer.remove_quietly(dictionary, &store.key(name))?;
             }
-            for (name, text, mark) in kept {
-                let record = [&[MARKED], &mark.to_le_bytes()[..], text].concat();
-                writer.set(LIBRARIES, &store.key(name), &record, Expiry::Never)?;
+            for (name, text) in kept {
+                writer.set(dictionary, &store.key(name), text, Expiry::Never)?;
             }
             let next = version.wrapping_add(1).to_le_bytes();
-            writer.set(LIBRARIES, &mark, &next, Expiry::Never)?;
-            count_change(writer, SharedTexts::Libraries)?;
+            writer.set(dictionary, &mark, &next, Expiry::Never)?;
+            count_change(writer, texts)?;
             Ok(true)
         })
     }
@@ -295,34 +333,50 @@ impl<'a> Access<'a> {
     /// # Errors
     /// Fails if a lock cannot be acquired.
     pub fn libraries(&self) -> Result<(Vec<StoredLibrary>, u64), Error> {
+        let (found, version) = self.texts_and_version(SharedTexts::Libraries)?;
+        let library = |(name, record)| {
+            let (mark, text) = parse_record(record);
+            StoredLibrary { name, text, mark }
+        };
+        Ok((found.into_iter().map(library).collect(), version))
+    }
+
+    /// Returns all texts of a kind that has a version, sorted by name, and the version. All texts
+    /// belong to this version. O(bytes).
+    ///
+    /// # Errors
+    /// Fails if a lock cannot be acquired.
+    pub(crate) fn texts_and_version(
+        &self,
+        texts: SharedTexts,
+    ) -> Result<(Vec<NamedText>, u64), Error> {
         loop {
-            let version = self.libraries_version()?;
+            let version = self.version_of(texts)?;
             let mut found = Vec::new();
-            let names = self.keys_where(LIBRARIES, |name| Ok(name != VERSION))?;
+            let names = self.keys_where(texts.dictionary(), |name| Ok(name != VERSION))?;
             for name in names.iter() {
                 let mut record = Vec::new();
-                if self.shared_text(SharedTexts::Libraries, name, &mut record)? {
-                    let (mark, text) = parse_record(record);
-                    let name = name.to_vec();
-                    found.push(StoredLibrary { name, text, mark });
+                if self.shared_text(texts, name, &mut record)? {
+                    found.push((name.to_vec(), record));
                 }
             }
-            if self.libraries_version()? == version {
+            if self.version_of(texts)? == version {
                 found.sort_unstable();
                 return Ok((found, version));
             }
         }
     }
 
-    fn libraries_version(&self) -> Result<u64, Error> {
+    fn version_of(&self, texts: SharedTexts) -> Result<u64, Error> {
         let mut text = Vec::new();
-        self.shared_text(SharedTexts::Libraries, VERSION, &mut text)?;
+        self.shared_text(texts, VERSION, &mut text)?;
         Ok(text.try_into().map_or(0, u64::from_le_bytes))
     }
 }
 
 /// Increments the change counter of the texts, which processes check before they use a cached text.
 fn count_change(writer: &mut Writer<'_, '_>, texts: SharedTexts) -> Result<(), Error> {
+    // Like Redis, a server sends its libraries to its replicas, but not its users.
     if matches!(texts, SharedTexts::Libraries) {
         writer.libraries_changed();
     }

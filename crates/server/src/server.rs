@@ -7,6 +7,7 @@ use std::thread;
 
 use undercroft_commands::config::{Config, Value};
 use undercroft_commands::context::Control;
+use undercroft_commands::users::UserDefinition;
 use undercroft_engine::Store;
 
 use crate::error::Error;
@@ -36,6 +37,8 @@ pub struct Options {
     /// The host and the port of the source that the server follows from the start, or `None` for the
     /// one that a server followed last, if it has not ended this.
     pub source: Option<(String, u16)>,
+    /// The users that the configuration file defines. They replace all users in the store.
+    pub users: Vec<UserDefinition>,
 }
 
 /// Returns a server's default configuration. It is stricter than [`Config::new`] toward clients
@@ -106,7 +109,8 @@ impl Server {
     /// can connect.
     ///
     /// # Errors
-    /// If the server cannot listen on an address, or if no address is configured.
+    /// If the server cannot listen on an address, if no address is configured, or if the users that
+    /// the configuration or the ACL file defines are not valid.
     pub fn bind(store: Store, config: Config, options: Options) -> Result<Server, Error> {
         let certificates = match config.integer("tls-port") {
             0 => None,
@@ -133,11 +137,15 @@ impl Server {
             config: options.config_file,
             journal: options.journal,
             snapshot: options.snapshot.map(|path| Arc::new(DumpFile::new(path))),
+            users: options.users,
         };
         let shared = Shared::new(store, config, seen, port, files);
         if let Some(certificates) = certificates {
             shared.set_certificates(certificates);
         }
+        shared
+            .define_users(&shared.store())
+            .map_err(|text| Error::new("loading the users (ACL)", io::Error::other(text)))?;
         let (room, wanted) = shared.room();
         if room == 0 {
             return Err(Error::new(
@@ -172,6 +180,11 @@ impl Server {
     /// protected mode is on.
     pub fn is_protected(&self) -> bool {
         self.shared.is_protected()
+    }
+
+    /// Returns whether clients can use the server without a password.
+    pub fn needs_no_password(&self) -> bool {
+        self.shared.needs_no_password()
     }
 
     /// Sets the function that reopens the store. If the store's file is removed or replaced, the

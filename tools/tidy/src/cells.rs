@@ -81,6 +81,14 @@ const REASONS: &[(&str, &str)] = &[
         "statistics of commands, counted after they have ended",
     ),
     (
+        "crates/commands/src/users/stored.rs",
+        "users by version, to which a transaction that may roll back does not add",
+    ),
+    (
+        "crates/commands/src/users/log.rs",
+        "denied calls, which are added after the commit of the transaction",
+    ),
+    (
         "crates/engine/src/lib.rs",
         "names the mutex of other crates but contains none",
     ),

@@ -67,9 +67,8 @@ fn serve(arguments: &Serve) -> Outcome {
         journal: terms.journal.clone(),
         snapshot,
         source: settings.source.clone(),
+        users: settings.users.clone(),
     };
-    let asks_nobody =
-        config.value("requirepass").text().is_empty() && !config.boolean("protected-mode");
     // Replace the default panic hook, which blocks if standard error is a full pipe and would
     // prevent the server from exiting.
     std::panic::set_hook(Box::new(|panic| log(format_args!("{panic}"))));
@@ -100,7 +99,7 @@ fn serve(arguments: &Serve) -> Outcome {
                 "other machines can reach this server but are refused because no password is set: \
                  set one with --requirepass or UNDERCROFT_REQUIREPASS"
             ));
-        } else if asks_nobody {
+        } else if server.needs_no_password() {
             log(format_args!(
                 "other machines can run every command here because protected-mode is off and no \
                  password is set: set one with --requirepass or UNDERCROFT_REQUIREPASS"

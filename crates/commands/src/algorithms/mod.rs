@@ -7,6 +7,7 @@
 //! - `hyperloglog`: implements HyperLogLogs in Redis' string format.
 //! - `lcs`: computes the longest common subsequence of two strings, for the LCS command.
 //! - `partial_sort`: sorts part of a slice, ordering equal items as Redis does.
+//! - `words`: splits a line into words by the rules of Redis' configuration files.
 
 pub(crate) mod double;
 pub mod extended;
@@ -14,3 +15,4 @@ pub(crate) mod geohash;
 pub(crate) mod hyperloglog;
 pub mod lcs;
 pub(crate) mod partial_sort;
+pub(crate) mod words;

@@ -240,6 +240,13 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("masteruser", Text("")),
     Parameter::new("requirepass", Text("")).secret(),
     Parameter::new("protected-mode", Boolean(true)),
+    // Fixed, because a client must not choose which file the server reads and writes.
+    Parameter::fixed("aclfile", Text("")),
+    Parameter::new(
+        "acl-pubsub-default",
+        Choice("resetchannels", &["allchannels", "resetchannels"]),
+    ),
+    Parameter::new("acllog-max-len", Integer(128, 0, i64::MAX)),
     Parameter::new("bind", Checked("127.0.0.1 -::1", addresses)),
     Parameter::new("port", Integer(6379, 0, 65_535)),
     Parameter::fixed("unixsocket", Text("")),

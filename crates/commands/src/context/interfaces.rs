@@ -23,16 +23,19 @@ pub trait Connections: Send + Sync {
         Vec::new()
     }
 
-    /// Returns whether the password is correct for the user.
-    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
-        let _ = password;
-        user == b"default"
+    /// Reports that the users in the store have changed, so that connections whose user was deleted
+    /// are closed.
+    fn change_users(&self) {}
+
+    /// Reports that a connection has failed to log in.
+    fn fail_login(&self, session: &Session) {
+        let _ = session;
     }
 
-    /// Returns the user of a new connection: `default` if no password is required, otherwise
-    /// `None`.
-    fn initial_user(&self) -> Option<Arc<str>> {
-        Some("default".into())
+    /// Returns how long a login must wait, because earlier logins from the same address have failed.
+    fn login_delay(&self, session: &Session) -> Option<Duration> {
+        let _ = session;
+        None
     }
 
     /// Suspends either all commands or only writes, on all connections, until a time in Unix

@@ -5,6 +5,7 @@
 //! other: a context refers to its process, the process refers to a script interpreter, and the
 //! interpreter calls commands in a context.
 //!
+//! - `gate`: checks the rights of users before every command.
 //! - `interfaces`: defines the traits through which commands call the host process.
 //! - `pause`: implements CLIENT PAUSE, which temporarily suspends commands.
 //! - `redaction`: hides passwords in logged arguments.
@@ -12,6 +13,7 @@
 //! - `scratch`: restores the state outside the store that a transaction's commands change.
 //! - `timing`: measures the running times of commands.
 
+mod gate;
 mod interfaces;
 mod pause;
 mod redaction;
@@ -37,8 +39,9 @@ use crate::statistics::checkpoints::Checkpoints;
 use crate::statistics::latency::Latency;
 use crate::statistics::slowlog::SlowLog;
 use crate::statistics::{Lap, Statistics};
-use crate::table::{self, Command};
+use crate::users::{AclLog, UserCache};
 
+pub(crate) use gate::{Handlers, Permit, Refusal};
 pub use interfaces::{
     Connections, Control, Facts, Inbox, ReplicaFacts, Replicas, ShutdownOptions, SnapshotFile,
     StreamFacts,
@@ -55,14 +58,14 @@ pub struct Context<'a> {
     pub host: Host<'a>,
     /// The access to the store, either directly or within a transaction.
     pub store: Access<'a>,
-    /// The handlers of all commands, indexed by command number.
-    pub(crate) handlers: &'static Handlers,
+    /// The handlers of all commands. Only the gate can call them.
+    handlers: &'static Handlers,
     /// Whether even the fastest commands are timed, for the slow log or LATENCY.
     pub(crate) timed: bool,
     /// Whether commands are sent to connections in MONITOR mode.
     pub(crate) shows: bool,
     /// Whether GET and SET can take the fast path, because they are not timed, queued, shown to
-    /// monitors or refused for lack of replicas.
+    /// monitors, or refused for lack of rights or of replicas.
     pub(crate) direct: bool,
     /// Whether the commands are called by a script.
     pub(crate) scripted: bool,
@@ -141,14 +144,8 @@ impl<'a> Context<'a> {
         replicas.is_none_or(|replicas| replicas.count_recent(lag) < count)
     }
 
-    /// Returns the handler of a command.
-    #[inline(always)]
-    pub(crate) fn handler_of(&self, command: &Command) -> Handler {
-        self.handlers[usize::from(command.number)]
-    }
-
-    /// Recomputes the flags that select fast paths. Must be called after the configuration changes,
-    /// a connection enters MONITOR mode, or a transaction begins or ends.
+    /// Recomputes the flags that select fast paths. Must be called after the configuration or the
+    /// user changes, a connection enters MONITOR mode, or a transaction begins or ends.
     pub(crate) fn choose_way(&mut self) {
         self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold())
             || self.host.latency().watches();
@@ -156,6 +153,7 @@ impl<'a> Context<'a> {
         self.direct = !self.timed
             && !self.shows
             && self.session.transaction.queue.is_none()
+            && self.session.login.is_unrestricted()
             && !self.host.config().requires_replicas();
     }
 
@@ -248,11 +246,6 @@ pub(crate) type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Outc
 /// that have no entry.
 pub(crate) type HandlerEntry = (&'static str, Handler);
 
-/// The handlers of all commands and subcommands, indexed by command number. The table is defined in
-/// `execute`, a layer above the handlers. Handlers call each other through the table in their
-/// [`Context`].
-pub(crate) type Handlers = [Handler; table::COUNT];
-
 /// References to the parts of the process that runs a command. Copying a `Host` is cheap.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
@@ -328,6 +321,10 @@ pub struct Process {
     pub(crate) scripts: ScriptCache,
     pub(crate) libraries: LibraryCache,
     pub(crate) running: RunningFunctions,
+    /// The users of clients, as read from the store.
+    pub users: UserCache,
+    /// The log of denied calls.
+    pub(crate) acl_log: AclLog,
     clock: fn() -> i64,
 }
 
@@ -369,6 +366,8 @@ impl Process {
             scripts: ScriptCache::default(),
             libraries: LibraryCache::default(),
             running: RunningFunctions::default(),
+            users: UserCache::default(),
+            acl_log: AclLog::default(),
             clock,
         }
     }

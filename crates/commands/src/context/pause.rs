@@ -62,7 +62,7 @@ impl Pause {
         let Ok(command) = resolve(arguments) else {
             return false;
         };
-        if session.user.is_none() && !command.flags.has(Flag::NoAuth) {
+        if !session.login.is_admitted() && !command.flags.has(Flag::NoAuth) {
             return false;
         }
         pause & ALL != 0
@@ -74,11 +74,12 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Login;
 
     #[test]
     fn pause_suspends_writes_or_all_commands() {
         let pause = Pause::default();
-        let session = Session::new(1, Some("default".into()), 0);
+        let session = Session::new(1, Login::trusted(), 0);
         let holds = |line: &str, now| {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             pause.holds(&session, &words, now)
@@ -114,7 +115,7 @@ mod tests {
         assert!(!holds("GET k", 399) && holds("SET k v", 499));
         pause.end();
         pause.begin(300, true);
-        let stranger = Session::new(2, None, 0);
+        let stranger = Session::new(2, Login::unknown(), 0);
         assert!(!pause.holds(&stranger, &[b"GET", b"k"], 250));
         assert!(pause.holds(&stranger, &[b"AUTH", b"x"], 250));
     }

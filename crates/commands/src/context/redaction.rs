@@ -15,6 +15,7 @@ pub(super) fn redacted<'a>(command: &'static Command, arguments: &[&'a [u8]]) ->
             let secrets = shown.iter_mut().skip(login.map_or(usize::MAX, |at| at + 1));
             secrets.take(2).for_each(|word| *word = HIDDEN);
         }
+        "acl|setuser" => shown.iter_mut().skip(2).for_each(|word| *word = HIDDEN),
         "config|set" => {
             for pair in shown[2..].chunks_mut(2) {
                 let secret = PARAMETERS

@@ -173,6 +173,9 @@ impl Context<'_> {
             statistics.count_errors(thread, code, *count);
             self.session.activity.counters.errors += count;
         }
+        for call in &lap.denied {
+            self.log_denied(call.clone());
+        }
     }
 
     fn count(&self, calls: &[CallCount], time: Duration) {

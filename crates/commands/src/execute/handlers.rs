@@ -7,7 +7,7 @@ use crate::handlers::{collections, connections, feeds, keys, scripting, server, 
 use crate::reply::Reply;
 use crate::table::{self, all, number_of};
 
-const FAMILIES: [&[HandlerEntry]; 44] = [
+const FAMILIES: [&[HandlerEntry]; 45] = [
     strings::values::HANDLERS,
     strings::substrings::HANDLERS,
     strings::bits::HANDLERS,
@@ -35,6 +35,7 @@ const FAMILIES: [&[HandlerEntry]; 44] = [
     keys::expiry::HANDLERS,
     keys::object::HANDLERS,
     keys::sort::HANDLERS,
+    connections::acl::HANDLERS,
     connections::connection::HANDLERS,
     connections::client::HANDLERS,
     connections::pubsub::HANDLERS,
@@ -72,7 +73,7 @@ const fn by_number() -> Handlers {
         family += 1;
     }
     let commands = all();
-    let mut handlers: Handlers = [refuse_container; table::COUNT];
+    let mut handlers: [Handler; table::COUNT] = [refuse_container; table::COUNT];
     let mut index = 0;
     while index < commands.len() {
         let command = &commands[index];
@@ -92,7 +93,7 @@ const fn by_number() -> Handlers {
         }
         index += 1;
     }
-    handlers
+    Handlers::new(handlers)
 }
 
 /// The handler of container commands. It never runs, because the arity of a container requires a

@@ -18,7 +18,7 @@ use crate::context::reporting::{
     Sender, is_quick, is_waiting, note_latency, note_slow, note_slow_trace, show_to_monitors,
     show_trace,
 };
-use crate::context::{Context, Host, Timing};
+use crate::context::{Context, Host, Permit, Timing};
 use crate::failure::{Blocked, Failure};
 use crate::handlers::connections::connection::refuses_to_monitor;
 use crate::handlers::connections::pubsub;
@@ -88,7 +88,7 @@ pub fn execute<R: Reply>(
 /// queued, shown to monitors or refused.
 #[inline(always)]
 pub fn is_plain(context: &Context<'_>) -> bool {
-    context.session.user.is_some() && context.direct && context.session.subscriptions.is_empty()
+    context.direct && context.session.subscriptions.is_empty()
 }
 
 /// Like [`execute`], but runs a SET that [is plain](is_plain) and whose value is already in the
@@ -139,7 +139,8 @@ fn run(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Failure> {
-    let command = match admit(context, arguments) {
+    let admitted = admit(context, arguments);
+    let (command, permit) = match admitted {
         Ok(admitted) => admitted,
         Err(error) => return Err(refuse(context, arguments, error).into()),
     };
@@ -149,7 +150,7 @@ fn run(
         return Ok(());
     }
     context.store.expect(command.load(arguments));
-    let outcome = call(context, command, arguments, reply);
+    let outcome = call(context, (command, &permit), arguments, reply);
     context.store.expect(Load::default());
     outcome
 }
@@ -158,11 +159,10 @@ fn run(
 #[inline(always)]
 fn call(
     context: &mut Context<'_>,
-    command: &'static Command,
+    (command, permit): (&'static Command, &Permit<'_>),
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Failure> {
-    let handler = handlers::HANDLERS[usize::from(command.number)];
     let waits = is_waiting(context, command);
     let _removing = command.removes().then(removing);
     let is_untimed = is_quick(command, arguments) && !context.timed || waits;
@@ -172,12 +172,12 @@ fn call(
             Timing::Since(_) if waits => Timing::Not,
             timing => timing,
         };
-        let outcome = handler(context, arguments, reply);
+        let outcome = context.run(permit, reply);
         context.end_fast(command, timing, &outcome);
         return outcome;
     }
     let start = context.start_slow();
-    let outcome = handler(context, arguments, reply);
+    let outcome = context.run(permit, reply);
     let time = context.end_slow(command, start, &outcome);
     let trace = std::mem::take(&mut context.lap.trace);
     if !matches!(outcome, Err(Failure::Blocked(_))) {
@@ -197,17 +197,33 @@ fn call(
 
 /// Returns the command if the connection may run or queue it now. Otherwise returns the error that
 /// refuses the command.
-fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
+fn admit<'c>(
+    context: &mut Context<'_>,
+    arguments: &'c [&'c [u8]],
+) -> Result<(&'static Command, Permit<'c>), CommandError> {
     let command = resolve(arguments).inspect_err(|_| refuse_other_protocols(context, arguments))?;
-    if command.group == Group::Scripting {
-        scripting::admit(context, command, arguments)?;
-    }
-    if context.session.user.is_none() && !command.flags.has(Flag::NoAuth) {
+    if !context.session.login.is_admitted() && !command.flags.has(Flag::NoAuth) {
         return Err(CommandError::fixed("NOAUTH Authentication required."));
     }
     context.session.activity.last_command = Some(command);
     if std::ptr::eq(command, DEBUG) {
         admit_debug(context)?;
+    }
+    if context.session.transaction.queue.is_some() && command.flags.has(Flag::NoMulti) {
+        return Err(CommandError::fixed(
+            "ERR Command not allowed inside a transaction",
+        ));
+    }
+    let permit = match context.permit(command, arguments) {
+        Ok(permit) => permit,
+        Err(refusal) => {
+            let error = refusal.error();
+            context.note_denied(refusal.call);
+            return Err(error);
+        }
+    };
+    if command.group == Group::Scripting {
+        scripting::admit(context, command, arguments)?;
     }
     let mut may_need_memory = command.flags.has(Flag::DenyOom);
     let mut writes = command.flags.has(Flag::Write);
@@ -219,11 +235,6 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
         writes |= script.declares_writes();
     }
     if let Some(multi) = &context.session.transaction.queue {
-        if command.flags.has(Flag::NoMulti) {
-            return Err(CommandError::fixed(
-                "ERR Command not allowed inside a transaction",
-            ));
-        }
         writes |= std::ptr::eq(command, EXEC) && multi.writes;
         // Queueing any command takes memory.
         may_need_memory = if std::ptr::eq(command, EXEC) {
@@ -246,7 +257,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
             "ERR Replica can't interact with the keyspace",
         ));
     }
-    Ok(command)
+    Ok((command, permit))
 }
 
 /// Evicts keys if the memory limit is reached, and reports the time taken to LATENCY.

@@ -12,6 +12,7 @@ use undercroft_engine::{Access, ForkMutex};
 
 use super::script::{Script, ScriptFlags};
 use super::shebang;
+use crate::algorithms::words::words;
 use crate::arguments::CommandError;
 use crate::failure::Failure;
 
@@ -130,7 +131,7 @@ pub(crate) fn name_and_start(text: &[u8]) -> Result<(Vec<u8>, usize), CommandErr
         return Err(CommandError::fixed("ERR Missing library metadata"));
     }
     let end = shebang::line_end(text).ok_or(INVALID)?;
-    let words = shebang::words(&text[..end]).ok_or(INVALID)?;
+    let words = words(&text[..end]).ok_or(INVALID)?;
     let (first, rest) = words.split_first().ok_or(INVALID)?;
     let engine = first.get(2..).unwrap_or_default();
     let mut name: Option<&[u8]> = None;

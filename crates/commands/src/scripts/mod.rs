@@ -14,7 +14,7 @@
 //! - `running`: lists the slow functions that are running in this process.
 //! - `script`: stores a script's text and the flags in its first line.
 //! - `sha`: computes SHA-1 digests, which identify scripts in EVALSHA.
-//! - `shebang`: parses the `#!` line of scripts and libraries.
+//! - `shebang`: finds the `#!` line of scripts and libraries.
 
 mod cache;
 mod call;

@@ -4,6 +4,7 @@ use sha1_smol::Sha1;
 
 use super::sha::Sha;
 use super::shebang;
+use crate::algorithms::words::words;
 use crate::arguments::CommandError;
 
 /// The text of a script or a library.
@@ -113,7 +114,7 @@ impl ScriptFlags {
             are_given: true,
             ..ScriptFlags::default()
         };
-        let words = shebang::words(line).unwrap_or_default();
+        let words = words(line).unwrap_or_default();
         let (engine, options) = words
             .split_first()
             .ok_or(CommandError::fixed("ERR Invalid engine in script shebang"))?;

@@ -57,8 +57,8 @@ pub struct ClientInfo {
     pub database: u32,
     /// The name of the last command, or `NULL` before the first command.
     pub command: &'static str,
-    /// The authenticated user, if any.
-    pub user: Option<Arc<str>>,
+    /// The name of the user.
+    pub user: Arc<str>,
     /// The negotiated protocol version.
     pub protocol: Protocol,
     /// The numbers of subscribed channels, patterns and shard channels.
@@ -142,7 +142,7 @@ impl fmt::Display for ClientInfo {
             if is_long { buffers.output } else { 0 },
             self.memory(),
             self.command,
-            self.user.as_deref().unwrap_or("(superuser)"),
+            self.user,
             self.protocol.version(),
             self.library.name,
             self.library.version,
@@ -194,10 +194,7 @@ impl KillFilter {
                 .local_address
                 .as_ref()
                 .is_none_or(|address| *address == client.local_address)
-            && self
-                .user
-                .as_ref()
-                .is_none_or(|user| client.user.as_deref() == Some(user))
+            && self.user.as_ref().is_none_or(|user| *client.user == **user)
             && self.kind.is_none_or(|kind| kind == client.kind())
             && self.except.is_none_or(|id| id != client.id)
     }

@@ -4,6 +4,7 @@
 //! this module.
 //!
 //! - `client_info`: formats the lines of CLIENT LIST, and evaluates the filters of CLIENT KILL.
+//! - `login`: stores as which user a connection is logged in.
 //! - `parts`: defines the components of a session.
 //! - `queue`: stores the commands that a connection queues between MULTI and EXEC.
 //! - `replica`: the options with which a connection becomes a replica.
@@ -11,13 +12,12 @@
 //! - `wait`: stores the state of commands that wait for keys, and writes their replies.
 
 mod client_info;
+mod login;
 mod parts;
 mod queue;
 mod replica;
 mod subscriptions;
 pub mod wait;
-
-use std::sync::Arc;
 
 use undercroft_engine::AppliedPosition;
 use undercroft_engine::messages::Topic;
@@ -25,8 +25,10 @@ use undercroft_engine::messages::Topic;
 use crate::arguments::{CommandError, is_keyword};
 use crate::protocol::Protocol;
 use crate::table::Command;
+use crate::users::User;
 
 pub use client_info::{ClientInfo, ClientKind, KillFilter, Library};
+pub use login::Login;
 pub(crate) use parts::ReadBuffers;
 use parts::TransactionState;
 pub use parts::{Activity, Buffers, Counters, Peer, ReplyControl, ReplyMode, ScriptState};
@@ -46,8 +48,8 @@ pub struct Session {
     pub name: Vec<u8>,
     /// The client library set by CLIENT SETINFO. Its fields are empty if not set.
     pub library: Library,
-    /// The authenticated user, or `None` if AUTH is required but has not succeeded yet.
-    pub user: Option<Arc<str>>,
+    /// The user as which the connection is logged in, and its rights.
+    pub login: Login,
     /// The database selected by SELECT.
     pub database: u32,
     /// The protocol negotiated by HELLO.
@@ -100,7 +102,7 @@ pub(crate) struct SavedState {
     name: Vec<u8>,
     database: u32,
     protocol: Protocol,
-    user: Option<Arc<str>>,
+    login: Login,
     counters: Counters,
 }
 
@@ -147,14 +149,14 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the session of a new connection. `user` is `default` if no password is required.
-    pub fn new(id: u64, user: Option<Arc<str>>, now: i64) -> Session {
+    /// Returns the session of a new connection or embedded client.
+    pub fn new(id: u64, login: Login, now: i64) -> Session {
         Session {
             id,
             peer: Peer::new(now),
             name: Vec::new(),
             library: Library::default(),
-            user,
+            login,
             database: 0,
             protocol: Protocol::default(),
             replies: ReplyControl::default(),
@@ -202,6 +204,18 @@ impl Session {
         self.transaction.applied = Some(position);
     }
 
+    /// Returns whether the connection must be closed after a change of the users: its user was
+    /// deleted, or may no longer use one of its subscriptions.
+    pub fn loses_rights(&self) -> bool {
+        let is_denied = |user: &User| {
+            Topic::ALL.into_iter().any(|topic| {
+                let mut names = self.subscriptions.names(topic);
+                names.any(|name| !user.allows_channel(name, topic == Topic::Pattern))
+            })
+        };
+        self.login.has_ended() || self.login.user().is_some_and(|user| is_denied(user))
+    }
+
     /// Returns whether the connection is watching keys.
     pub fn is_watching(&self) -> bool {
         !self.transaction.watches.is_empty()
@@ -242,15 +256,14 @@ impl Session {
             + self.peer.local_address.len()
     }
 
-    /// Implements RESET: resets the session as if the connection were new. `user` is the initial
-    /// user of a new connection.
-    pub fn reset(&mut self, user: Option<Arc<str>>) {
+    /// Implements RESET: resets the session as if the connection were new.
+    pub fn reset(&mut self) {
         self.name.clear();
         self.database = 0;
         self.protocol = Protocol::default();
         self.replies.mode = ReplyMode::default();
         self.no_touch = false;
-        self.user = user;
+        self.login.reset();
     }
 
     /// Saves the state that a transaction's commands can change.
@@ -259,7 +272,7 @@ impl Session {
             name: self.name.clone(),
             database: self.database,
             protocol: self.protocol,
-            user: self.user.clone(),
+            login: self.login.clone(),
             counters: self.activity.counters,
         }
     }
@@ -267,7 +280,7 @@ impl Session {
     /// Restores the state that was saved before a transaction.
     pub(crate) fn restore(&mut self, saved: &SavedState) {
         self.name.clone_from(&saved.name);
-        self.user.clone_from(&saved.user);
+        self.login.clone_from(&saved.login);
         self.database = saved.database;
         self.protocol = saved.protocol;
         self.activity.counters = saved.counters;
@@ -303,7 +316,7 @@ impl Session {
                 .activity
                 .last_command
                 .map_or("NULL", |command| command.name),
-            user: self.user.clone(),
+            user: self.login.name().into(),
             protocol: self.protocol,
             subscribed: Topic::ALL.map(|topic| self.subscriptions.count(topic)),
             arguments: 0,
@@ -319,7 +332,7 @@ mod tests {
 
     #[test]
     fn client_list_line_has_redis_fields() {
-        let mut session = Session::new(7, Some("default".into()), 1_000);
+        let mut session = Session::new(7, Login::trusted(), 1_000);
         session.peer.address = "127.0.0.1:5".into();
         let line = session.info(4_500).to_string();
         assert!(
@@ -334,7 +347,7 @@ mod tests {
 
     #[test]
     fn kill_filter_requires_all_conditions() {
-        let client = Session::new(7, Some("default".into()), 0).info(0);
+        let client = Session::new(7, Login::trusted(), 0).info(0);
         let by_id = KillFilter {
             id: Some(7),
             ..KillFilter::default()

@@ -7,6 +7,7 @@ use undercroft_engine::Frozen;
 
 use super::trace::Trace;
 use crate::table::Command;
+use crate::users::DeniedCall;
 
 /// Returns the code of an error, which is its first word.
 pub(super) fn error_code(text: &str) -> &str {
@@ -47,6 +48,8 @@ pub(crate) struct Lap {
     pub(crate) errors: Vec<(Box<str>, u64)>,
     /// The script's commands that will be reported to MONITOR and the slow log.
     pub(crate) trace: Trace,
+    /// The calls within a transaction that were denied, to be logged after the commit.
+    pub(crate) denied: Vec<DeniedCall>,
 }
 
 impl Lap {

@@ -3,7 +3,7 @@
 use undercroft_engine::Load;
 
 use super::flags::{Categories, Category, Flag, Flags, Group, KeyFlag, KeyFlags};
-use super::key_spec::{KeySpec, bitfield_flags, set_flags};
+use super::key_spec::{ChannelSpec, KeySpec, bitfield_flags, set_flags};
 
 /// A command or subcommand.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub struct Command {
     pub categories: Categories,
     /// Specifies where the command's keys are among its arguments.
     pub keys: &'static [KeySpec],
+    /// Specifies which arguments are channels that the command publishes or subscribes to, if any.
+    pub channels: Option<ChannelSpec>,
     /// The index of the first field or member that the command looks up in the collection at its
     /// first key. It is 0 if the command looks up no field or member, or if options can precede it.
     /// Used to predict what the command will read.
@@ -115,6 +117,7 @@ impl Command {
             flags: Flags::of(&[]),
             categories: Categories::of(&[Category::Slow]),
             keys: &[],
+            channels: None,
             element: 0,
             group,
             since,
@@ -180,6 +183,12 @@ impl Command {
 
     pub(super) const fn keys(mut self, keys: &'static [KeySpec]) -> Command {
         self.keys = keys;
+        self
+    }
+
+    /// Sets the arguments that are channels to publish or subscribe to.
+    pub(super) const fn channels(mut self, channels: ChannelSpec) -> Command {
+        self.channels = Some(channels);
         self
     }
 
@@ -309,8 +318,22 @@ impl Command {
         &self,
         arguments: &'a [&'a [u8]],
     ) -> impl Iterator<Item = (&'a [u8], KeyFlags)> {
+        let places = self.key_places(arguments);
+        places.map(move |(place, flags)| (arguments[place], flags))
+    }
+
+    /// Returns the indexes of the keys in these arguments, and how the command uses each key. Takes
+    /// O(arguments) time.
+    pub(crate) fn key_places<'a>(
+        &self,
+        arguments: &'a [&'a [u8]],
+    ) -> impl Iterator<Item = (usize, KeyFlags)> + use<'_, 'a> {
         self.keys.iter().flat_map(move |spec| {
-            let (first, last) = spec.range_in(arguments).unwrap_or((arguments.len(), 0));
+            let range = match self.name {
+                "migrate" => range_of_migrate(spec, arguments),
+                _ => spec.range_in(arguments),
+            };
+            let (first, last) = range.unwrap_or((arguments.len(), 0));
             let end = match usize::try_from(last) {
                 Ok(last) => first + last + 1,
                 Err(_) => (arguments.len() + 1).saturating_sub(last.unsigned_abs() as usize),
@@ -320,15 +343,32 @@ impl Command {
                 "bitfield" => bitfield_flags(arguments),
                 _ => set_flags(arguments),
             };
-            let keys = arguments
-                .get(first..end.min(arguments.len()))
-                .unwrap_or_default();
-            // If MIGRATE has the KEYS option, its first key argument is an empty string.
-            let is_key = |key: &&&[u8]| !(key.is_empty() && self.name == "migrate");
-            let keys = keys.iter().step_by(spec.step).filter(is_key);
-            keys.map(move |key| (*key, flags))
+            let places = (first..end.min(arguments.len())).step_by(spec.step);
+            places.map(move |place| (place, flags))
         })
     }
+}
+
+/// Returns the range of the keys of MIGRATE that this specification describes: either its key
+/// argument, or, if that is empty, the arguments after the option KEYS. As in Redis, it has no keys if
+/// it has both.
+#[cold]
+fn range_of_migrate(spec: &KeySpec, arguments: &[&[u8]]) -> Option<(usize, i32)> {
+    let is_list = spec.keyword.is_some();
+    let mut place = 6;
+    while let Some(option) = arguments.get(place) {
+        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+        // The keys can contain the word KEYS too, so the option is the first one.
+        if is(b"KEYS") {
+            return (is_list && arguments[3].is_empty()).then_some((place + 1, -1));
+        }
+        place += match () {
+            () if is(b"AUTH") => 2,
+            () if is(b"AUTH2") => 3,
+            () => 1,
+        };
+    }
+    (!is_list).then_some((spec.first, spec.last))
 }
 
 #[cold]

@@ -205,6 +205,8 @@ named_set! {
     Transaction => "transaction",
     /// Commands for scripts and functions.
     Scripting => "scripting",
+    /// Commands for feeds, which Redis does not have.
+    Feed => "feed",
 }
 
 named_set! {

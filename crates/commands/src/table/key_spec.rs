@@ -1,5 +1,5 @@
-//! Describes the positions of a command's keys among its arguments, and how the command uses the
-//! keys.
+//! Describes the positions of a command's keys and channels among its arguments, and how the command
+//! uses the keys.
 
 use undercroft_numbers::parse_integer;
 
@@ -137,6 +137,39 @@ impl KeySpec {
     pub const fn notes(mut self, text: &'static str) -> KeySpec {
         self.notes = Some(text);
         self
+    }
+}
+
+/// Specifies which arguments are channels. Only channels that a command publishes or subscribes to
+/// count, because users can always unsubscribe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelSpec {
+    /// Whether all arguments are channels, not only the first.
+    pub all: bool,
+    /// Whether the arguments are patterns that channels can match.
+    pub are_patterns: bool,
+}
+
+impl ChannelSpec {
+    /// Specifies that all arguments are channels.
+    pub const ALL: ChannelSpec = ChannelSpec {
+        all: true,
+        are_patterns: false,
+    };
+    /// Specifies that the first argument is a channel.
+    pub const FIRST: ChannelSpec = ChannelSpec {
+        all: false,
+        are_patterns: false,
+    };
+    /// Specifies that all arguments are patterns.
+    pub const PATTERNS: ChannelSpec = ChannelSpec {
+        all: true,
+        are_patterns: true,
+    };
+
+    /// Returns the indexes of the channels in a number of arguments, including the command's name.
+    pub(crate) fn places(self, count: usize) -> std::ops::Range<usize> {
+        1..if self.all { count } else { count.min(2) }
     }
 }
 

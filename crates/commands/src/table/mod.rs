@@ -8,7 +8,8 @@
 //!
 //! - `command`: defines a row of the table, which describes one command.
 //! - `flags`: defines the groups, flags and categories of commands, and how commands use keys.
-//! - `key_spec`: describes the positions of keys among the arguments.
+//! - `key_spec`: describes the positions of keys and channels among the arguments.
+//! - `keys`: defines named key specifications for the rows.
 //! - `lookup`: finds commands by name, in a few nanoseconds.
 //! - `rows`: contains the rows of the table.
 //! - `syntax`: parses a command's syntax into its arguments.
@@ -16,13 +17,14 @@
 mod command;
 mod flags;
 mod key_spec;
+mod keys;
 mod lookup;
 mod rows;
 mod syntax;
 
 pub use command::Command;
 pub use flags::{Categories, Category, Flag, Flags, Group, KeyFlag, KeyFlags};
-pub use key_spec::KeySpec;
+pub use key_spec::{ChannelSpec, KeySpec};
 pub(crate) use lookup::{COUNT, DEBUG, DEL, EXEC, GET, SET, number_of};
 pub use lookup::{all, find, find_full, resolve, resolve_name, with_subcommands};
 pub(crate) use syntax::{Argument, Kind};

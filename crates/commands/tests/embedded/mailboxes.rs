@@ -49,7 +49,7 @@ pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIE
     ZREVRANGEBYLEX k + -|ZREVRANGEBYSCORE k 9 0|ZREVRANK k one|ZSCAN k 0|ZSCORE k one|ZUNION 1 k|ZUNIONSTORE d 1 k";
 
 /// Commands that do not concern keys, or that need another server.
-const OTHERS: &str = "asking auth bgrewriteaof bgsave client cluster command config debug discard echo eval eval_ro evalsha \
+const OTHERS: &str = "acl asking auth bgrewriteaof bgsave client cluster command config debug discard echo eval eval_ro evalsha \
     evalsha_ro exec fcall fcall_ro function hello lastsave latency lolwut memory memory|doctor memory|help \
     memory|malloc-stats memory|purge memory|stats migrate module monitor multi object object|help pfselftest ping \
     psubscribe psync publish pubsub punsubscribe quit readonly readwrite replconf replica.wait replicaof reset role save script \
@@ -157,7 +157,7 @@ fn item_given_to_a_dead_client_belongs_to_its_key() {
                 ));
             }
             for client in [&mut with, &mut without] {
-                client.session.reset(Some("default".into()));
+                client.session.reset();
             }
         }
     }

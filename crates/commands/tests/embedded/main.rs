@@ -20,9 +20,10 @@ use alone::Alone;
 use tempfile::TempDir;
 use undercroft_commands::context::Pause;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::Session;
+use undercroft_commands::session::{Login, Session};
 use undercroft_commands::statistics::latency::Event as LatencyEvent;
 use undercroft_commands::table::{Flag, all, with_subcommands};
+use undercroft_commands::users::set_default_password;
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_engine::messages::{Event, Topic};
 use undercroft_engine::{Options, Store};
@@ -39,10 +40,17 @@ impl Client {
     fn new(password: Option<&'static [u8]>) -> Client {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
-        let host = Alone::new(password);
+        let host = Alone::new();
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let mut session = host.session();
+        if password.is_some() {
+            let users = (&host.host().process.users, store.access());
+            set_default_password(users, password).expect("room");
+            session = Session::new(1, Login::unknown(), 0);
+        }
         Client {
-            session: host.session(),
-            store: Store::create(&path, &Options::default()).expect("a new store"),
+            session,
+            store,
             host,
             directory,
         }
@@ -52,6 +60,7 @@ impl Client {
     fn try_run(&mut self, arguments: &[&[u8]]) -> Result<Option<Tree>, Blocked> {
         let mut reply = Recorder::new();
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
+        context.look_up_user().expect("no process holds a lock");
         let outcome = execute(&mut context, arguments, &mut reply);
         let mut replies = reply.finish().expect("a whole reply");
         // UNSUBSCRIBE writes one confirmation for each channel.
@@ -167,7 +176,7 @@ fn handlers_survive_arbitrary_arguments() {
             if waits {
                 client.try_run(&[b"EXEC"]).expect("no process holds a lock");
             }
-            client.session.reset(Some("default".into()));
+            client.session.reset();
             ran += 1;
         }
     }

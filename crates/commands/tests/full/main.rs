@@ -41,7 +41,7 @@ struct Client {
 
 impl Client {
     fn new(store: Store) -> Client {
-        let host = Alone::new(None);
+        let host = Alone::new();
         Client {
             session: host.session(),
             host,

@@ -56,7 +56,7 @@ impl Client {
             shards: Some(4),
             ..Options::default()
         };
-        let host = Alone::new(None);
+        let host = Alone::new();
         let store = Store::create(&directory.path().join("store"), &options);
         let store = store.expect("a new store");
         // Run upkeep only on request. Otherwise, its work would count toward whichever command runs

@@ -11,7 +11,7 @@ use std::thread;
 use tempfile::TempDir;
 use undercroft_commands::config::Config;
 use undercroft_commands::context::{Connections, Control, Facts, Host, Inbox, Process};
-use undercroft_commands::session::{ClientInfo, KillFilter, Session};
+use undercroft_commands::session::{ClientInfo, KillFilter, Login, Session};
 use undercroft_commands::{Context, execute};
 use undercroft_conformance::client::Address;
 use undercroft_conformance::resp;
@@ -119,7 +119,7 @@ fn serve(shared: &Shared, socket: TcpStream) {
     let id = shared.next.fetch_add(1, Ordering::Relaxed);
     let mut session = Session::new(
         id,
-        shared.initial_user(),
+        Login::trusted(),
         shared.process.now_microseconds() / 1000,
     );
     // Each connection has a thread, which may run commands that take long.

@@ -166,7 +166,7 @@ fn long_collections_are_not_reread_often() {
     ] {
         for line in read {
             let place = place();
-            let host = Alone::new(None);
+            let host = Alone::new();
             let session = RefCell::new(host.session());
             let run = |store: &Store, words: &[&[u8]]| {
                 let mut session = session.borrow_mut();
@@ -219,7 +219,7 @@ fn long_collections_are_not_reread_often() {
 #[test]
 fn lock_free_result_matches_the_sources_when_stored() {
     const ITEMS: usize = 9_000;
-    let host = Alone::new(None);
+    let host = Alone::new();
     let run = |store: &Store, line: &str| {
         let mut session = host.session();
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();

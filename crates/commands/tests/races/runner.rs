@@ -34,7 +34,7 @@ pub(crate) struct Runner {
 
 /// Returns a stage (a store and the states of its keys) whose states are created by commands.
 pub(crate) fn stage(shards: usize) -> Stage {
-    let host = Alone::new(None);
+    let host = Alone::new();
     let mut session = host.session();
     let stage = Stage::new(shards);
     stage.fill(|store, database, words| {
@@ -50,7 +50,7 @@ pub(crate) fn stage(shards: usize) -> Stage {
 
 impl Runner {
     pub(crate) fn new(stage: &Stage, write: bool) -> Runner {
-        let host = Alone::new(None);
+        let host = Alone::new();
         let store = stage.open(write);
         store.interrupt_reads(Some(stage.hook()));
         Runner {

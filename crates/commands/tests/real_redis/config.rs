@@ -238,7 +238,6 @@ fn patterns_match_the_same_names() {
 
 /// Redis' parameters that Undercroft does not have, by name prefix, each with the reason.
 const NOT_THERE: &[(&str, &str)] = &[
-    ("acl", "there are no ACLs yet"),
     ("active-defrag", "memory is not moved to defragment it"),
     ("activedefrag", "memory is not moved to defragment it"),
     ("always-show-logo", "there is no logo"),

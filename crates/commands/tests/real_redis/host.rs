@@ -18,7 +18,7 @@ pub(crate) struct Own {
 
 impl Own {
     pub(crate) fn new() -> Own {
-        let host = Alone::new(None);
+        let host = Alone::new();
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let store = Store::create(&directory.path().join("store"), &Options::default());
         Own {

@@ -12,6 +12,11 @@ const LEFT_OUT: &[(&str, &str)] = &[("gcc_version", "it is not built by gcc")];
 
 /// Undercroft's fields that Redis does not have.
 const OURS: &[&str] = &[
+    // Redis 7.2 has these fields.
+    "acl_access_denied_auth",
+    "acl_access_denied_channel",
+    "acl_access_denied_cmd",
+    "acl_access_denied_key",
     "journal_durability",
     "mem_lazyfree_pending",
     "store",

@@ -215,7 +215,7 @@ fn torn(random: &mut fastrand::Rng, old: u64, other: u64) -> u64 {
 fn read_commands_do_not_panic_on_arbitrary_words() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
-    let host = Alone::new(None);
+    let host = Alone::new();
     let directory = fresh::directory();
     let path = directory.path().join("store");
     let options = Options {

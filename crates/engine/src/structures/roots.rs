@@ -77,6 +77,9 @@ pub(crate) const PARCELS: usize = 20;
 pub(crate) const SCRIPTS: usize = 21;
 pub(crate) const LIBRARIES: usize = 22;
 
+/// The dictionary of the users of servers, keyed by their names after a prefix.
+pub(crate) const USERS: usize = 19;
+
 /// The dictionary with the source of a replica, in shard 0.
 pub(crate) const SOURCE: usize = 23;
 
@@ -102,7 +105,7 @@ pub(crate) const BACKLOG_SENT: usize = BACKLOG + 4;
 pub(crate) fn hidden() -> impl Iterator<Item = usize> + Clone {
     let subscriptions = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
     subscriptions.chain([
-        QUEUES, WAITERS, ANSWERED, PARCELS, SCRIPTS, LIBRARIES, SOURCE,
+        QUEUES, WAITERS, ANSWERED, PARCELS, SCRIPTS, LIBRARIES, SOURCE, USERS,
     ])
 }
 
@@ -120,7 +123,8 @@ pub(crate) fn expiring() -> impl Iterator<Item = usize> + Clone {
 /// loaded. If any key is watched, emptying or swapping a database increments its epoch.
 pub(crate) const EPOCHS: usize = LOADING * DATABASE_WORDS - DATABASES;
 
-const _: () = assert!(DYING < PARCELS * DATABASE_WORDS && SOURCE < SUBSCRIPTIONS);
+const _: () = assert!(DYING < USERS * DATABASE_WORDS && SOURCE < SUBSCRIPTIONS);
+const _: () = assert!(USERS < PARCELS);
 const _: () = assert!(PARCELS < SCRIPTS && SCRIPTS < LIBRARIES && LIBRARIES < SOURCE);
 const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
 const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS && BACKLOG_SENT < ROOT_WORDS);

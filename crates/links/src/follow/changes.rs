@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use undercroft_commands::context::Host;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::Session;
+use undercroft_commands::session::{Login, Session};
 use undercroft_commands::{Context, execute};
 use undercroft_engine::{AppliedPosition, DATABASES, Store};
 use undercroft_resp::{Limits, Parsed, RequestParser, encode};
@@ -70,7 +70,7 @@ impl<'a> Changes<'a> {
             host,
             state,
             stops,
-            session: Session::new(0, Some("default".into()), 0),
+            session: Session::new(0, Login::trusted(), 0),
             parser: RequestParser::new(Limits::default()),
             position,
             recorded: position,

@@ -68,7 +68,7 @@ impl Played {
         let served = AtomicUsize::new(0);
         let applier = Store::open(self.store.path(), true).expect("the store");
         applier.apply_source();
-        let host = Alone::new(None);
+        let host = Alone::new();
         let state = FollowState::default();
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| {

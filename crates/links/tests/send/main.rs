@@ -42,7 +42,7 @@ impl Place {
     fn of(options: &Options) -> Place {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
-        let host = Alone::new(None);
+        let host = Alone::new();
         let store = Store::create(&path, options).expect("a new store");
         store.set_time(BEGIN);
         Place {

@@ -42,6 +42,7 @@ pub(crate) fn fingerprint() -> u64 {
         control::CHECKPOINT_RATE,
         control::CHECKPOINT_GROWTH,
         control::REPLICA,
+        control::USERS_CHANGED,
         slot::STRIDE,
         slot::TENANT,
         slot::PINS_USED,

@@ -129,6 +129,8 @@ pub mod control {
     pub const SCRIPTS_KILLED: u64 = START + 416;
     /// When a long-running script was last observed, in the engine's encoding. 0 means never.
     pub const SCRIPT_SEEN: u64 = START + 424;
+    /// The number of times that the users of servers (ACL) have changed.
+    pub const USERS_CHANGED: u64 = START + 432;
     /// The process that is copying the store, encoded as in a lock word. 0 means no process.
     pub const COPY_OWNER: u64 = START + 448;
     /// The first page in the list of runs allocated for the copy, plus 1. 0 means none.

@@ -37,11 +37,16 @@ pub enum Setting {
     ScriptsKilled = control::SCRIPTS_KILLED,
     /// When a long-running script was last observed.
     ScriptSeen = control::SCRIPT_SEEN,
+    /// The number of times that the users of servers have changed.
+    UsersChanged = control::USERS_CHANGED,
 }
 
 /// The settings that count changes to data that processes cache.
-pub(crate) const CACHE_COUNTS: [Setting; 2] =
-    [Setting::ScriptsForgotten, Setting::LibrariesChanged];
+pub(crate) const CACHE_COUNTS: [Setting; 3] = [
+    Setting::ScriptsForgotten,
+    Setting::LibrariesChanged,
+    Setting::UsersChanged,
+];
 
 impl Setting {
     /// Returns whether the setting belongs to the store's state, which a journal preserves.

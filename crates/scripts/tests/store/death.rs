@@ -5,7 +5,7 @@ use undercroft_commands::config::Config;
 use undercroft_commands::context::{Connections, Control, Host, Inbox, Process};
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::scripts::{ScriptLimits, Sha};
-use undercroft_commands::session::Session;
+use undercroft_commands::session::{Login, Session};
 use undercroft_commands::{Context, execute};
 use undercroft_engine::Store;
 use undercroft_memory::fault::die_after;
@@ -44,7 +44,7 @@ fn run(store: &Store, words: &[&str]) -> Tree {
         Some(undercroft_scripts::interpreter()),
         ScriptLimits::default(),
     );
-    let mut session = Session::new(1, Some("default".into()), 0);
+    let mut session = Session::new(1, Login::trusted(), 0);
     let mut context = Context::new(&mut session, Host::of(&process, &Alone), store);
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     let mut recorder = Recorder::new();

@@ -9,7 +9,7 @@ use undercroft_commands::config::Config;
 use undercroft_commands::context::{Connections, Control, Host, Inbox, Process};
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::scripts::ScriptLimits;
-use undercroft_commands::session::Session;
+use undercroft_commands::session::{Login, Session};
 use undercroft_commands::{Context, execute};
 use undercroft_engine::messages::{Event, Subscriber, Topic};
 use undercroft_engine::{Options, Store};
@@ -84,7 +84,7 @@ impl Embedded {
     pub(crate) fn client(&self) -> Client<'_> {
         Client {
             embedded: self,
-            session: Session::new(1, Some("default".into()), 0),
+            session: Session::new(1, Login::trusted(), 0),
         }
     }
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::session::ReplyMode;
 use undercroft_commands::table::find;
-use undercroft_commands::{Blocked, Context, execute};
+use undercroft_commands::{Blocked, Context, Failure, execute};
 use undercroft_resp::{Parsed, ProtocolError, RequestParser, Span};
 
 use crate::connection::incoming::{self, Incoming};
@@ -142,6 +142,9 @@ impl Turn<'_> {
             if self.shared.stopping() {
                 break;
             }
+            if let Some(end) = self.look_up_user() {
+                return (used, end);
+            }
             let rest = &input[used..];
             batch.clear();
             let behind = self.parse(rest, batch);
@@ -174,10 +177,34 @@ impl Turn<'_> {
         (used, TurnEnd::More)
     }
 
+    /// Looks up the user of the connection again, if the users have changed. If no command may run
+    /// now, returns the reason.
+    #[inline]
+    fn look_up_user(&mut self) -> Option<TurnEnd> {
+        let was_admitted = self.context.session.login.is_admitted();
+        match self.context.look_up_user() {
+            Ok(()) if self.context.session.login.has_ended() => return Some(TurnEnd::Closing),
+            Ok(()) => {}
+            Err(Failure::Blocked(blocked)) => return Some(TurnEnd::Blocked(blocked)),
+            Err(Failure::Reply(error)) => {
+                error.write(&mut self.writer);
+                return Some(TurnEnd::Closing);
+            }
+        }
+        if was_admitted != self.context.session.login.is_admitted() {
+            // The limits of the parser depend on whether the client is authenticated.
+            self.parse_again();
+        }
+        None
+    }
+
     /// Runs the command whose value has been received, if the value is complete. If the turn ends,
     /// returns the reason.
     #[cold]
     fn run_received(&mut self) -> Option<TurnEnd> {
+        if let Some(end) = self.look_up_user() {
+            return Some(end);
+        }
         let Some(mut whole) = self.incoming.take_if(|incoming| incoming.is_whole()) else {
             return Some(TurnEnd::Used { wanted: 1 });
         };
@@ -270,7 +297,7 @@ impl Turn<'_> {
     /// command, because that command could be the login, which changes the limits.
     #[inline]
     fn parse(&mut self, input: &[u8], batch: &mut Batch) -> InputRemainder {
-        let most = if self.context.session.user.is_some() {
+        let most = if self.context.session.login.is_admitted() {
             BATCH
         } else {
             1
@@ -387,7 +414,10 @@ impl Turn<'_> {
         let mut hub = self.shared.hub(thread);
         hub.collect(false);
         let messages = hub.take_for(token);
-        if messages.is_empty() {
+        drop(hub);
+        // The connection may have lost the right to receive messages that were published since.
+        let may_read = self.context.look_up_user().is_ok() && !self.context.session.loses_rights();
+        if messages.is_empty() || !may_read {
             return;
         }
         let out = &mut self.writer.out;
@@ -413,7 +443,7 @@ impl Turn<'_> {
         let long = &self.shared.long;
         let session = &mut *self.context.session;
         let is_apart = session.scripts.has_own_thread;
-        if !is_apart && session.user.is_some() {
+        if !is_apart && session.login.is_admitted() {
             let was_long = session.scripts.long_scripts > 0;
             session.scripts.long_scripts = session.scripts.long_scripts.saturating_sub(1);
             if was_long || long.holds(arguments) {
@@ -449,7 +479,7 @@ impl Turn<'_> {
             }
         }
         let before = self.writer.out.len();
-        let was_logged_in = self.context.session.user.is_some();
+        let was_admitted = self.context.session.login.is_admitted();
         let was_subscribed = !self.context.session.subscriptions.is_empty();
         run(&mut self.context, &mut self.writer)?;
         let session = &mut *self.context.session;
@@ -474,7 +504,7 @@ impl Turn<'_> {
             CommandEnd::Replica
         } else if session.replies.close_after {
             CommandEnd::Closing
-        } else if was_logged_in != session.user.is_some() {
+        } else if was_admitted != session.login.is_admitted() {
             CommandEnd::Again
         } else {
             CommandEnd::On

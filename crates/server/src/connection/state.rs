@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::session::{Buffers, ReplyMode, Session};
@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     pub(crate) unsynced: Option<u64>,
     /// Whether the connection is in the queue of connections with unexecuted commands.
     pub(crate) queued: bool,
+    /// Whether the next command is a login that must wait.
+    pub(crate) is_delayed: bool,
     /// The time at which the output rose above the soft limit, in Unix milliseconds.
     over_limit_since: Option<i64>,
     /// The number of bytes that the client has received since the last periodic check.
@@ -98,6 +100,8 @@ pub(crate) enum Next {
     Turn,
     /// Retry the next command when a lock is released or a pause ends.
     Park(Blocked),
+    /// Run another turn after this time, because a login must wait.
+    Delay(Duration),
     /// Move the connection to a separate thread, because the next command is a long script.
     OwnThread,
     /// Send the replies after other connections have had their turns.
@@ -158,6 +162,7 @@ impl Connection {
             locked: false,
             unsynced: None,
             queued: false,
+            is_delayed: false,
             over_limit_since: None,
             taken: 0,
             shown: PublishedState::default(),
@@ -253,7 +258,7 @@ impl Connection {
         let most = if self.is_told() {
             // Not reading the client's commands does not stop its messages.
             return false;
-        } else if self.session.user.is_some() {
+        } else if self.session.login.is_admitted() {
             limits.output.soft
         } else {
             OUTPUT_BEFORE_LOGIN
@@ -264,7 +269,8 @@ impl Connection {
     /// Returns the socket events to wait for. Parked and queued commands run before new input is
     /// read.
     pub(crate) fn interest(&self, limits: &Limits) -> Interest {
-        let listens = !self.ended && !self.closing && self.parked.is_none() && !self.queued;
+        let waits = self.parked.is_some() || self.is_delayed || self.queued;
+        let listens = !self.ended && !self.closing && !waits;
         let is_synced = self.unsynced.is_none();
         Interest {
             read: listens && is_synced && !self.is_full(limits),
@@ -512,6 +518,7 @@ impl Connection {
         let next = match end {
             _ if sent.is_err() => Next::Close,
             TurnEnd::Blocked(Blocked::Long) => Next::OwnThread,
+            TurnEnd::Blocked(Blocked::Delayed(delay)) => Next::Delay(delay),
             TurnEnd::Blocked(blocked) => Next::Park(blocked),
             TurnEnd::Replica => self.next_of_replica(),
             TurnEnd::Waiting if self.ended => Next::Close,
@@ -602,7 +609,7 @@ impl Connection {
         if self.closing || !self.has_commands() {
             return self.rest();
         }
-        let must_wait = self.parked.is_some() || self.unsynced.is_some();
+        let must_wait = self.parked.is_some() || self.is_delayed || self.unsynced.is_some();
         if must_wait || self.session.waiting.is_some() || self.is_full(limits) {
             return Next::Wait;
         }
@@ -675,6 +682,7 @@ impl Connection {
         let too_idle = limits.idle_seconds > 0
             && idle > limits.idle_seconds.saturating_mul(1000)
             && self.parked.is_none()
+            && !self.is_delayed
             && self.unsynced.is_none()
             && self.session.waiting.is_none()
             && !self.is_told();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use rustix::event::PollFlags;
-use undercroft_commands::session::{ReplicaOptions, ReplicaRequest, Session};
+use undercroft_commands::session::{Login, ReplicaOptions, ReplicaRequest, Session};
 use undercroft_engine::{Store, Stream};
 use undercroft_links::save::SaveError;
 use undercroft_resp::encode;
@@ -30,6 +30,7 @@ pub(crate) struct ReplicaConnection {
     pub(crate) socket: Transport,
     pub(crate) card: Arc<Card>,
     pub(crate) options: ReplicaOptions,
+    login: Login,
     /// The address of the replica's end of the connection.
     pub(crate) address: String,
     /// Bytes that arrived after the request.
@@ -58,6 +59,7 @@ impl ReplicaConnection {
             card,
             address: address.trim_matches(['[', ']']).to_owned(),
             options: *options,
+            login: session.login.clone(),
             input,
         }
     }
@@ -85,12 +87,13 @@ fn serve(server: &Arc<Shared>, connection: ReplicaConnection) {
         socket,
         card,
         options,
+        login,
         address,
         input,
     } = connection;
     let acknowledges = options.request != Some(ReplicaRequest::Everything);
     let now = server.process.now_microseconds() / 1000;
-    let replica = match Replica::new((address, options.port), acknowledges, card, now) {
+    let replica = match Replica::new((address, options.port), acknowledges, (card, login), now) {
         Ok(replica) => Arc::new(replica),
         Err(error) => return log(format_args!("a replica cannot be served: {error}")),
     };

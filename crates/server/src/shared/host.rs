@@ -27,12 +27,6 @@ const BETWEEN_SUSPICIONS: i64 = 60_000_000;
 /// How long SHUTDOWN waits until all changes are durable.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// Returns whether two strings are equal. The time taken depends only on their lengths.
-fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
-    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
-    one.len() == other.len() && std::hint::black_box(differences) == 0
-}
-
 impl Shared {
     /// Returns the server's interface for commands.
     pub(crate) fn host(&self) -> Host<'_> {
@@ -46,13 +40,18 @@ impl Connections for Shared {
             .clients(self.process.now_microseconds() / 1000)
     }
 
-    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
-        let expected = self.password();
-        user == b"default" && (expected.is_empty() || equal_in_constant_time(password, &expected))
+    fn change_users(&self) {
+        self.announce_users();
     }
 
-    fn initial_user(&self) -> Option<Arc<str>> {
-        self.password().is_empty().then(|| "default".into())
+    fn fail_login(&self, session: &Session) {
+        let now = self.process.now_microseconds() / 1000;
+        self.login_delays.fail(&session.peer.address, now);
+    }
+
+    fn login_delay(&self, session: &Session) -> Option<Duration> {
+        let now = self.process.now_microseconds() / 1000;
+        self.login_delays.delay(&session.peer.address, now)
     }
 
     fn pause(&self, until: i64, all: bool) -> Result<(), String> {

@@ -45,7 +45,7 @@ impl Limits {
     pub(crate) fn of_parser(&self, session: &Session) -> ParserLimits {
         ParserLimits {
             max_bulk: self.bulk,
-            authenticated: session.user.is_some(),
+            authenticated: session.login.is_admitted(),
             ..ParserLimits::default()
         }
     }

@@ -1,5 +1,6 @@
 //! Holds the state that all threads of a server share. Used by connections and workers.
 //!
+//! - `accounts`: connects the server to the users in its store.
 //! - `dump_file`: the file of SAVE and BGSAVE.
 //! - `exchange`: sends requests to other servers.
 //! - `following`: the thread that follows a source.
@@ -18,6 +19,7 @@
 //! - `store_change`: switches to another store while all threads are stopped.
 //! - `totals`: the statistics of INFO.
 
+mod accounts;
 pub(crate) mod dump_file;
 mod exchange;
 pub(crate) mod following;

@@ -73,8 +73,8 @@ impl Card {
         if info.library != session.library {
             info.library.clone_from(&session.library);
         }
-        if info.user != session.user {
-            info.user.clone_from(&session.user);
+        if *info.user != *session.login.name() {
+            info.user = session.login.name().into();
         }
     }
 
@@ -153,11 +153,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use undercroft_commands::session::Login;
 
     fn registry(count: u64) -> Registry {
         let registry = Registry::default();
         for _ in 0..count {
-            let session = Session::new(registry.next_id(), Some("default".into()), 1_000);
+            let session = Session::new(registry.next_id(), Login::trusted(), 1_000);
             registry.add(Arc::new(Card::new(&session, 0)));
         }
         registry
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn cards_show_the_last_update_of_their_thread() {
         let registry = registry(0);
-        let mut session = Session::new(registry.next_id(), None, 1_000);
+        let mut session = Session::new(registry.next_id(), Login::unknown(), 1_000);
         let card = Arc::new(Card::new(&session, 0));
         registry.add(card.clone());
         session.name = b"worker".to_vec();

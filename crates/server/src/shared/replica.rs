@@ -1,10 +1,12 @@
 //! A replica, as all threads see it.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use undercroft_commands::context::ReplicaFacts;
+use undercroft_commands::session::Login;
+use undercroft_commands::users::Users;
 
 use crate::shared::limits::OutputLimit;
 use crate::shared::registry::Card;
@@ -42,6 +44,7 @@ pub(crate) struct Replica {
     is_dropped: AtomicBool,
     /// The card of the connection, for CLIENT KILL.
     card: Arc<Card>,
+    login: Mutex<Login>,
     /// Wakes the thread that serves the replica.
     pub(crate) waker: Waker,
 }
@@ -50,7 +53,7 @@ impl Replica {
     pub(crate) fn new(
         (address, port): (String, u16),
         acknowledges: bool,
-        card: Arc<Card>,
+        (card, login): (Arc<Card>, Login),
         now: i64,
     ) -> io::Result<Replica> {
         Ok(Replica {
@@ -63,9 +66,19 @@ impl Replica {
             heard: AtomicI64::new(now),
             above_since: AtomicI64::new(0),
             card,
+            login: Mutex::new(login),
             is_dropped: AtomicBool::new(false),
             waker: Waker::new()?,
         })
+    }
+
+    /// Looks up the user of the connection again, and closes the connection if it was deleted.
+    pub(crate) fn check_user(&self, users: &Users, stamp: u64) {
+        let mut login = self.login.lock().unwrap_or_else(PoisonError::into_inner);
+        login.refresh(users, stamp);
+        if login.has_ended() {
+            self.drop_connection();
+        }
     }
 
     pub(crate) fn set_stage(&self, stage: Stage) {

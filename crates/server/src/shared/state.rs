@@ -11,10 +11,12 @@ use undercroft_commands::context::{Interpreter, Pause, Process};
 use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event;
+use undercroft_commands::users::UserDefinition;
 use undercroft_engine::Store;
 use undercroft_engine::waiting::Waiters;
 
 use crate::log::log;
+use crate::shared::accounts::login_delays::LoginDelays;
 use crate::shared::dump_file::DumpFile;
 use crate::shared::following::Following;
 use crate::shared::group_commit::GroupCommit;
@@ -119,6 +121,9 @@ pub(crate) struct Shared {
     /// The server itself, for threads that it starts later.
     pub(crate) me: Weak<Shared>,
     pub(crate) monitors: Monitors,
+    pub(crate) login_delays: LoginDelays,
+    /// The stamp of the users of which the threads were last told.
+    pub(crate) seen_users: AtomicU64,
     /// The number of clients for which the descriptor limit suffices.
     pub(crate) room: AtomicU64,
     pub(crate) maxclients: AtomicI64,
@@ -137,6 +142,8 @@ pub(crate) struct Files {
     pub(crate) journal: Option<PathBuf>,
     /// The file to which SAVE and BGSAVE write snapshots.
     pub(crate) snapshot: Option<Arc<DumpFile>>,
+    /// The users that the configuration file defines.
+    pub(crate) users: Vec<UserDefinition>,
 }
 
 /// The limits of scripts. Without a time limit, an endless script that has written could be stopped
@@ -193,6 +200,8 @@ impl Shared {
             replicas: Registered::default(),
             me: Weak::new(),
             monitors: Monitors::new(threads.len()),
+            login_delays: LoginDelays::default(),
+            seen_users: AtomicU64::new(0),
             room: AtomicU64::new(0),
             maxclients: AtomicI64::new(maxclients),
             tcp_port,
@@ -231,6 +240,7 @@ impl Shared {
         store.keep_expired_until(self.pause.until());
         let store = Arc::new(store);
         self.store.store(store.clone());
+        self.process.users.forget();
         self.commits.forget();
         for thread in 0..self.threads.len() {
             *self.hub(thread) = Hub::new(store.clone());
@@ -363,10 +373,6 @@ impl Shared {
             .count_error(session.peer.route.0, text);
     }
 
-    pub(crate) fn password(&self) -> Vec<u8> {
-        self.process.config.value("requirepass").text()
-    }
-
     /// Returns the TLS configuration of new connections, or `None` if no port is encrypted.
     pub(crate) fn certificates(&self) -> Option<Arc<Certificates>> {
         self.certificates.load_full()
@@ -384,6 +390,6 @@ impl Shared {
     /// Returns whether clients on other machines are rejected, because no password is set and
     /// protected mode is on.
     pub(crate) fn is_protected(&self) -> bool {
-        self.process.config.boolean("protected-mode") && self.password().is_empty()
+        self.process.config.boolean("protected-mode") && self.needs_no_password()
     }
 }

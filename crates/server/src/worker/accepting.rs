@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::net::{SendFlags, send};
-use undercroft_commands::context::Connections;
-use undercroft_commands::session::Session;
+use undercroft_commands::session::{Login, Session};
 
 use crate::connection::state::Connection;
 use crate::log::log;
@@ -87,7 +86,8 @@ impl Worker {
             .enumerate()
             .min_by_key(|(_, load)| *load)
             .map_or(0, |(w, _)| w);
-        let mut session = Session::new(shared.registry.next_id(), shared.initial_user(), now);
+        let mut session = Session::new(shared.registry.next_id(), Login::unknown(), now);
+        shared.look_up_user(&mut session);
         session.peer.address.clone_from(&accepted.address);
         session
             .peer

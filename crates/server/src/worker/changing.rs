@@ -33,6 +33,7 @@ impl Worker {
             return Ok(false);
         };
         let store = reopen(&shared.process.config)?;
+        shared.define_users(&store)?;
         self.leave_store();
         let wake = || shared.threads.iter().for_each(|it| it.waker.wake());
         let others = shared.threads.len() - 1;

@@ -31,6 +31,8 @@ impl Worker {
         self.messages.more = hub.collect(rung);
         let (parcels, lost) = (hub.take(), hub.take_lost());
         drop(hub);
+        // No message that was published after a channel was revoked may reach the subscriber.
+        self.check_users();
         let mut receivers = Vec::new();
         for (token, parcel) in parcels {
             if let Some(connection) = self.connections.get(token)

@@ -18,6 +18,9 @@ const LOOK: Duration = Duration::from_millis(1000);
 /// The interval between checks for messages if no descriptor is available for notifications.
 const WITHOUT_BELL: Duration = Duration::from_millis(10);
 
+/// The interval between attempts to read the users after a failure.
+const WITHOUT_USERS: Duration = Duration::from_millis(10);
+
 impl Worker {
     /// Serves connections until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
@@ -47,6 +50,7 @@ impl Worker {
         self.limits.refresh(&self.shared.process.config);
         let time = self.shared.process.now_microseconds() / 1000;
         self.shared.threads[self.index].set_busy(time);
+        self.check_users();
         self.space.holds = events.are_many();
         for ready in events.iter() {
             self.event(ready, time);
@@ -56,6 +60,7 @@ impl Worker {
         }
         self.send_held();
         self.space.holds = false;
+        self.end_delays(Instant::now());
         self.take_turns();
         self.send_durable();
         // All timers below and the next wait use this time.
@@ -89,6 +94,12 @@ impl Worker {
         }
         if let Some(next) = self.blocked.next(now) {
             until = until.min(next);
+        }
+        if let Some(next) = self.delayed.next() {
+            until = until.min(next);
+        }
+        if self.users.is_none() {
+            until = until.min(now + WITHOUT_USERS);
         }
         if let Some(next) = self.unsynced.next(now) {
             until = until.min(next);

@@ -4,6 +4,7 @@
 //! - `bell`: notifies a thread of messages for its connections.
 //! - `blocked`: connections that are blocked on keys.
 //! - `changing`: switches to the store that now has the served store's name.
+//! - `delayed`: connections whose login waits, because earlier logins have failed.
 //! - `delivery`: delivers messages, MONITOR lines and answers to connections.
 //! - `durable_replies`: sends the replies of connections whose changes have become durable.
 //! - `event_loop`: the loop that runs commands on the thread that receives them.
@@ -16,11 +17,13 @@
 //! - `turns`: runs turns of connections with unexecuted commands.
 //! - `unsynced`: lists the connections of one thread whose changes are not durable yet.
 //! - `upkeep`: the first thread's periodic work for the store and for INFO.
+//! - `users`: closes connections whose users were deleted or restricted.
 
 mod accepting;
 mod bell;
 mod blocked;
 mod changing;
+mod delayed;
 mod delivery;
 mod durable_replies;
 mod event_loop;
@@ -33,3 +36,4 @@ pub(crate) mod sync_thread;
 mod turns;
 mod unsynced;
 mod upkeep;
+mod users;

@@ -19,6 +19,7 @@ use crate::sockets::listener::Listener;
 use crate::sockets::poll::{Interest, Poll};
 use crate::worker::bell::Bell;
 use crate::worker::blocked::Blocked as BlockedConnections;
+use crate::worker::delayed::Delayed;
 use crate::worker::mailbox::{Mailboxes, Returned};
 use crate::worker::own_thread;
 use crate::worker::parked::Parked;
@@ -48,6 +49,11 @@ pub(crate) struct Worker {
     pub(super) queue: VecDeque<u64>,
     /// The connections whose next command is waiting for a lock.
     pub(super) parked: Parked,
+    /// The connections whose login waits.
+    pub(super) delayed: Delayed,
+    /// The stamp of the users that all connections of the thread have, or `None` if the users could
+    /// not be read.
+    pub(super) users: Option<u64>,
     /// The connections that are blocked on keys.
     pub(super) blocked: BlockedConnections,
     /// The connections whose replies wait until their changes are durable.
@@ -98,6 +104,8 @@ impl Worker {
             held: Vec::new(),
             queue: VecDeque::new(),
             parked: Parked::new(),
+            delayed: Delayed::default(),
+            users: None,
             blocked: BlockedConnections::new(),
             unsynced: Unsynced::default(),
             counters: Counters::default(),
@@ -129,6 +137,12 @@ impl Worker {
             Next::Replica => return self.hand_over(token),
             Next::Wait | Next::Send => {}
             Next::Sync(position) => self.unsynced.add(token, *position),
+            Next::Delay(delay) => {
+                if !connection.is_delayed {
+                    connection.is_delayed = true;
+                    self.delayed.add(token, *delay);
+                }
+            }
             Next::Turn => {
                 if !connection.queued {
                     connection.queued = true;
@@ -215,6 +229,8 @@ impl Worker {
         for message in messages {
             connection.post(&message, &self.limits, &mut self.space);
         }
+        // The users may have changed while the connection was away.
+        self.users = None;
         let next = match next {
             Next::Wait if connection.has_output() => {
                 connection.write(&self.limits, &mut self.space)

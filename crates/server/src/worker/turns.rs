@@ -43,6 +43,16 @@ impl Worker {
         }
     }
 
+    /// Queues the delayed connections whose time has come.
+    pub(super) fn end_delays(&mut self, now: Instant) {
+        while let Some(token) = self.delayed.take_due(now) {
+            if let Some(connection) = self.connections.get(token) {
+                connection.is_delayed = false;
+                self.settle(token, Next::Turn);
+            }
+        }
+    }
+
     /// Retries the commands that are waiting for a lock, oldest first, for a limited time.
     pub(super) fn retry(&mut self, start: Instant) {
         let mut succeeded = false;

@@ -64,6 +64,7 @@ impl Upkeep {
                 Pace::Hurry => HURRY.min(regularly),
                 _ => regularly,
             };
+        shared.watch_users();
         if now >= self.next_sample {
             self.next_sample = now + regularly;
             self.sample(shared, now);

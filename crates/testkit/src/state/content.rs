@@ -27,7 +27,7 @@ pub struct State {
     pub outgoing: Option<Outgoing>,
     /// The recorded connection to the source and the recorded filter.
     pub link: (Option<SourceLink>, Vec<u8>),
-    /// The texts of scripts and libraries, by name.
+    /// The texts of scripts, libraries and users, by name.
     pub texts: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The channel and the payload of each published message.
     pub messages: Vec<(Vec<u8>, Vec<u8>)>,

@@ -7,9 +7,9 @@ use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
-use crate::session::{ClientInfo, ClientKind, KillFilter, ReplyMode, Session};
+use crate::session::{ClientInfo, ClientKind, KillFilter, Login, ReplyMode, Session};
 
 /// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
@@ -107,7 +107,7 @@ fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
         let joined = user.member.as_ref().map(|member| member.joined as i64);
         let mut session = Session::new(
             IDS + u64::from(user.pid),
-            Some("default".into()),
+            Login::trusted(),
             joined.unwrap_or(now),
         );
         session.activity.last_command_at = now;
@@ -186,7 +186,7 @@ fn kill(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
             };
             (filter, false)
         }
-        _ => kill_filter(&arguments[2..])?,
+        _ => kill_filter(context, &arguments[2..])?,
     };
     let suicide = !spares_caller && filter.matches(&own);
     let others = KillFilter {
@@ -213,7 +213,7 @@ fn text(argument: &[u8]) -> String {
 
 /// Parses the options of a CLIENT KILL filter and their values. Also returns whether the caller's
 /// own connection is spared.
-fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
+fn kill_filter(context: &Context<'_>, mut rest: &[&[u8]]) -> Result<(KillFilter, bool), Failure> {
     let (mut filter, mut spares_caller) = (KillFilter::default(), true);
     while let [option, value, behind @ ..] = rest {
         rest = behind;
@@ -228,19 +228,22 @@ fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
             b"TYPE" => filter.kind = Some(kind(value)?),
             b"ADDR" => filter.address = Some(text(value)),
             b"LADDR" => filter.local_address = Some(text(value)),
-            b"USER" if *value == b"default" => filter.user = Some(text(value)),
             b"USER" => {
-                return Err(CommandError::quoting("ERR No such user ", value, ""));
+                let (_, users) = context.host.process.users.now(context.store)?;
+                if users.find(value).is_none() {
+                    return Err(CommandError::quoting("ERR No such user ", value, "").into());
+                }
+                filter.user = Some(text(value));
             }
             b"SKIPME" if is_keyword(value, "yes") => spares_caller = true,
             b"SKIPME" if is_keyword(value, "no") => spares_caller = false,
-            _ => return Err(CommandError::SYNTAX),
+            _ => return Err(CommandError::SYNTAX.into()),
         }
     }
     if rest.is_empty() {
         Ok((filter, spares_caller))
     } else {
-        Err(CommandError::SYNTAX)
+        Err(CommandError::SYNTAX.into())
     }
 }
 

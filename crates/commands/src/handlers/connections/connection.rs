@@ -5,7 +5,7 @@ use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::context::{Context, HandlerEntry};
-use crate::failure::Outcome;
+use crate::failure::{Blocked, Failure, Outcome};
 use crate::handlers::connections::pubsub::unsubscribe_all;
 use crate::handlers::keys::keyspace::database_number;
 use crate::protocol::Protocol;
@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use crate::scripts::busy;
 use crate::session::{Session, check_name};
 use crate::table::{Command, Flag, REDIS_VERSION};
+use crate::users::Reason;
 
 /// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
@@ -67,20 +68,47 @@ fn select(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Authenticates the connection as `user`. Returns an error if the password is wrong.
-fn log_in(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
-    if !context.host.connections.authenticate(user, password) {
-        return Err(WRONG_PASSWORD);
+/// Logs the connection in as `name`. Returns an error if the password is wrong.
+fn log_in(
+    context: &mut Context<'_>,
+    (name, password): (&[u8], &[u8]),
+    arguments: &[&[u8]],
+) -> Result<(), Failure> {
+    if context.session.login.is_trusted() {
+        // A process that embeds the store needs no password.
+        return match name {
+            b"default" => Ok(()),
+            _ => Err(WRONG_PASSWORD.into()),
+        };
     }
-    context.session.user = Some(String::from_utf8_lossy(user).into());
-    Ok(())
+    if let Some(delay) = context.host.connections.login_delay(context.session) {
+        return Err(Failure::Blocked(Blocked::Delayed(delay)));
+    }
+    let (_, users) = context.host.process.users.now(context.store)?;
+    // Check the password even if the user does not exist, so that the time does not reveal this.
+    let user = users.find(name);
+    let is_right = user.unwrap_or(users.default_user()).accepts(password);
+    match user.filter(|_| is_right) {
+        Some(user) => {
+            context.session.login.log_in(user);
+            context.choose_way();
+            Ok(())
+        }
+        None => {
+            context.host.connections.fail_login(context.session);
+            let call = context.denied(Reason::Auth, arguments[0], name, arguments);
+            context.note_denied(call);
+            Err(WRONG_PASSWORD.into())
+        }
+    }
 }
 
 /// Handles AUTH.
 fn auth(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (user, password) = match arguments {
         [_, password] => {
-            if context.host.connections.initial_user().is_some() {
+            let (_, users) = context.host.process.users.now(context.store)?;
+            if context.session.login.is_trusted() || users.default_user().has_no_password() {
                 return Err(CommandError::fixed(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure \
                      your configuration is correct?",
@@ -92,7 +120,7 @@ fn auth(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
         [_, user, password] => (*user, *password),
         _ => return Err(CommandError::SYNTAX.into()),
     };
-    log_in(context, user, password)?;
+    log_in(context, (user, password), arguments)?;
     reply.ok();
     Ok(())
 }
@@ -122,7 +150,7 @@ fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
             [user, password, behind @ ..] if is_keyword(option, "AUTH") => {
                 // As in Redis, AUTH and SETNAME take effect immediately, even if a later option is
                 // invalid.
-                log_in(context, user, password)?;
+                log_in(context, (user, password), arguments)?;
                 rest = behind;
             }
             [new_name, behind @ ..] if is_keyword(option, "SETNAME") => {
@@ -136,7 +164,7 @@ fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
             }
         }
     }
-    if context.session.user.is_none() {
+    if !context.session.login.is_admitted() {
         return Err(CommandError::fixed(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
@@ -180,8 +208,8 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
     if std::mem::take(&mut context.session.monitors) {
         context.host.connections.end_monitor(context.session);
     }
-    let user = context.host.connections.initial_user();
-    context.session.reset(user);
+    context.session.reset();
+    context.look_up_user()?;
     context.store = context.store.leaving_untouched(false);
     context.discard();
     reply.protocol(context.session.protocol);
@@ -232,11 +260,12 @@ pub(crate) fn refuses_to_monitor(session: &Session, command: &Command) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Login;
     use crate::table::find;
 
     #[test]
     fn monitoring_connection_cannot_access_data() {
-        let mut session = Session::new(1, Some("default".into()), 0);
+        let mut session = Session::new(1, Login::trusted(), 0);
         let refused = |session: &Session, name: &str| {
             refuses_to_monitor(session, find(name.as_bytes()).expect("a command"))
         };

@@ -9,7 +9,7 @@ use crate::arguments::CommandError;
 use crate::context::reporting::{
     Sender, is_slow, note_latency, note_slow, note_slow_trace, show_to_monitors, show_trace,
 };
-use crate::context::{Context, HandlerEntry, SessionScratch};
+use crate::context::{Context, HandlerEntry, Refusal, SessionScratch};
 use crate::failure::{Failure, Outcome};
 use crate::reply::{Reply, Tape, TapePosition};
 use crate::session::{CommandQueue, QueuedCommand, ReplyMode};
@@ -192,9 +192,12 @@ impl CommittedTransaction {
         running.renew(&mut self.savepoint);
         let start = self.ended.unwrap_or_else(Instant::now);
         let mut inner = context.nested(running.access());
-        let outcome = {
-            let _removing = queued.command.removes().then(removing);
-            inner.handler_of(queued.command)(&mut inner, &arguments, &mut self.tape)
+        let outcome = match inner.permit(queued.command, &arguments) {
+            Ok(permit) => {
+                let _removing = queued.command.removes().then(removing);
+                inner.run(&permit, &mut self.tape)
+            }
+            Err(refusal) => Err(refuse(&mut inner, *refusal).into()),
         };
         if running.starts_again() {
             return Err(CommandError::OUT_OF_MEMORY.into());
@@ -301,6 +304,14 @@ impl ExecutedCommand {
     }
 }
 
+/// Records that a queued command is no longer allowed, and returns its error.
+#[cold]
+fn refuse(context: &mut Context<'_>, refusal: Refusal) -> CommandError {
+    let error = refusal.error_in_exec();
+    context.note_denied(refusal.call);
+    error
+}
+
 /// Runs a command that is not part of the transaction.
 fn run_after_commit(
     context: &mut Context<'_>,
@@ -309,7 +320,10 @@ fn run_after_commit(
     reply: &mut dyn Reply,
 ) {
     let start = Instant::now();
-    let outcome = context.handler_of(command)(context, arguments, reply);
+    let outcome = match context.permit(command, arguments) {
+        Ok(permit) => context.run(&permit, reply),
+        Err(refusal) => Err(refuse(context, *refusal).into()),
+    };
     let time = start.elapsed();
     context.count_one(command, time, outcome.is_err());
     context.session.activity.counters.commands += 1;

@@ -126,7 +126,12 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(mut rest: &[&'a [u8]], may_store: bool) -> Result<Options<'a>, CommandError> {
+    /// Parses the options. If the user may not read every key (`reads_any`), refuses the options that
+    /// read keys which the arguments do not name.
+    fn parse(
+        mut rest: &[&'a [u8]],
+        (may_store, reads_any): (bool, bool),
+    ) -> Result<Options<'a>, CommandError> {
         let mut options = Options {
             descending: false,
             alphabetic: false,
@@ -153,10 +158,21 @@ impl<'a> Options<'a> {
                 }
                 [pattern, behind @ ..] if is_keyword(option, "BY") => {
                     match Pattern::parse(pattern) {
+                        Pattern::Key(..) if !reads_any => {
+                            return Err(CommandError::fixed(
+                                "ERR BY option of SORT denied due to insufficient ACL permissions.",
+                            ));
+                        }
                         by @ Pattern::Key(..) => options.by = Some(by),
                         Pattern::Element | Pattern::Nothing => options.unsorted = true,
                     }
                     rest = behind;
+                }
+                // As in Redis, even a pattern that names no key is refused.
+                [_, ..] if is_keyword(option, "GET") && !reads_any => {
+                    return Err(CommandError::fixed(
+                        "ERR GET option of SORT denied due to insufficient ACL permissions.",
+                    ));
                 }
                 [pattern, behind @ ..] if is_keyword(option, "GET") => {
                     options.get.push(Pattern::parse(pattern));
@@ -370,7 +386,7 @@ fn ordered<'a>(
 
 /// Handles SORT.
 fn sort(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let mut options = Options::parse(&arguments[2..], true)?;
+    let mut options = Options::parse(&arguments[2..], (true, context.may_read_any_key(arguments)))?;
     options.scripted = context.scripted;
     match options.store {
         Some(target) => sort_into(context, arguments[1], target, &options, reply),
@@ -380,7 +396,10 @@ fn sort(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
 
 /// Handles SORT_RO.
 fn sort_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let mut options = Options::parse(&arguments[2..], false)?;
+    let mut options = Options::parse(
+        &arguments[2..],
+        (false, context.may_read_any_key(arguments)),
+    )?;
     options.scripted = context.scripted;
     answer(context, arguments[1], &options, reply)
 }
@@ -579,7 +598,7 @@ mod tests {
         let chosen = |start: i64, count: i64| {
             let (start, count) = (start.to_string(), count.to_string());
             let words = [b"LIMIT", start.as_bytes(), count.as_bytes()];
-            let options = Options::parse(&words, false).expect("sound options");
+            let options = Options::parse(&words, (false, true)).expect("sound options");
             options.chosen(5)
         };
         assert_eq!(chosen(1, 2), 1..3);

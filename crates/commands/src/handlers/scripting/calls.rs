@@ -13,7 +13,7 @@ use undercroft_engine::{coarse_milliseconds, is_patience_limited, removing};
 use crate::arguments::CommandError;
 use crate::config::Parameter;
 use crate::context::reporting::{is_quick, is_slow, note_latency};
-use crate::context::{Calls, Context};
+use crate::context::{Calls, Context, Permit};
 use crate::failure::{Blocked, Failure};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
@@ -86,11 +86,13 @@ impl<'c, 'a> Calls<'c, 'a> {
         let Some(command) = command_of(arguments) else {
             return Err(self.refuse(UNKNOWN));
         };
-        if let Err(error) = self.admit(command, arguments) {
-            self.context.lap.add_rejected(command);
-            return Err(self.refuse(error));
-        }
-        let handler = self.context.handler_of(command);
+        let permit = match self.admit(command, arguments) {
+            Ok(permit) => permit,
+            Err(error) => {
+                self.context.lap.add_rejected(command);
+                return Err(self.refuse(error));
+            }
+        };
         let writes = command.flags.has(Flag::Write);
         self.run.has_written |= writes;
         let store = self.context.store;
@@ -100,12 +102,12 @@ impl<'c, 'a> Calls<'c, 'a> {
             // If the changes of a failed command cannot be rolled back, the entire transaction
             // fails, even if the script catches the error.
             let _removing = command.removes().then(removing);
-            match store.attempt(|| handler(self.context, arguments, reply)) {
+            match store.attempt(|| self.context.run(&permit, reply)) {
                 Ok(outcome) => outcome,
                 Err(error) => return Err(self.stop(error.into())),
             }
         } else {
-            handler(self.context, arguments, reply)
+            self.context.run(&permit, reply)
         };
         if store.starts_again() {
             return Err(self.stop(CommandError::OUT_OF_MEMORY.into()));
@@ -153,7 +155,11 @@ impl<'c, 'a> Calls<'c, 'a> {
         CallError::Error(error)
     }
 
-    fn admit(&self, command: &Command, arguments: &[&[u8]]) -> Result<(), CommandError> {
+    fn admit<'p>(
+        &mut self,
+        command: &'static Command,
+        arguments: &'p [&'p [u8]],
+    ) -> Result<Permit<'p>, CommandError> {
         const WRONG_NUMBER: CommandError =
             CommandError::fixed("ERR Wrong number of args calling Redis command from script");
         if !command.accepts(arguments.len()) {
@@ -164,6 +170,14 @@ impl<'c, 'a> Calls<'c, 'a> {
                 "ERR This Redis command is not allowed from script",
             ));
         }
+        let permit = match self.context.permit(command, arguments) {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                let error = refusal.error_in_script();
+                self.context.note_denied(refusal.call);
+                return Err(error);
+            }
+        };
         let writes = command.flags.has(Flag::Write);
         let is_told = matches!(command.name, "publish" | "spublish" | "pfcount");
         if self.run.permissions.is_read_only && (writes || is_told) {
@@ -183,7 +197,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         {
             return Err(CommandError::OUT_OF_MEMORY);
         }
-        Ok(())
+        Ok(permit)
     }
 
     /// Records that the error that ends the script came from a command, so it has already been
@@ -192,10 +206,11 @@ impl<'c, 'a> Calls<'c, 'a> {
         self.run.is_counted = true;
     }
 
-    /// Returns `Some(true)` if the command exists, and `None` otherwise. Undercroft has no access
-    /// control lists, so users can run every command.
+    /// Returns whether the user of the script may run a command with these arguments, or `None` if
+    /// the command does not exist.
     pub fn allows(&self, arguments: &[&[u8]]) -> Option<bool> {
-        command_of(arguments).map(|_| true)
+        let command = command_of(arguments)?;
+        Some(self.context.permit(command, arguments).is_ok())
     }
 
     /// Sets the protocol for the replies to all later commands.

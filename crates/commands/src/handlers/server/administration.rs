@@ -15,9 +15,11 @@ use crate::handlers::keys::keyspace::check_database;
 use crate::handlers::keys::object;
 use crate::handlers::server::{info, persistence};
 use crate::reply::Reply;
+use crate::users::set_default_password;
 
 /// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("acl|help", help),
     ("client|help", help),
     ("object|help", help),
     ("pubsub|help", help),
@@ -145,6 +147,12 @@ fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
         for (parameter, value) in changes {
             store_value(&store, parameter.name, value)
                 .map_err(|error| (*parameter, error.to_string()))?;
+            if parameter.name == "requirepass" {
+                let password = value.text();
+                let password = (!password.is_empty()).then_some(&password[..]);
+                set_default_password((&host.process.users, store), password)
+                    .map_err(|error| (*parameter, error))?;
+            }
         }
         // The change of the mode is the last step, because it can fail and takes long.
         let of_mode = |parameter: &&Parameter| is_durable(parameter.name.as_bytes());
@@ -171,6 +179,7 @@ fn config_resetstat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Repl
     context.store.reset_counted_keys();
     context.host.statistics().reset();
     context.host.control.reset_statistics();
+    context.host.process.acl_log.reset_counts();
     reply.ok();
     Ok(())
 }

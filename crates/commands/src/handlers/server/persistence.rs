@@ -44,7 +44,7 @@ const REWRITING: CommandError =
 /// Requests that a command that takes long runs on a thread of its own. Returns immediately if it
 /// already does, if it runs in a program that embeds the store and outside of an event loop, or if
 /// EXEC runs it, because EXEC cannot be retried after the commit.
-pub(super) fn take_own_thread(context: &Context<'_>) -> Result<(), Failure> {
+pub(crate) fn take_own_thread(context: &Context<'_>) -> Result<(), Failure> {
     let session = &context.session;
     let may_take_long = (session.is_embedded() && !is_patience_limited())
         || session.scripts.has_own_thread

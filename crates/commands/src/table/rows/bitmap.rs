@@ -1,9 +1,9 @@
 //! Defines the table rows for bitmap commands.
 
-use super::keys::{self, READ, REPLACE};
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group, KeyFlag};
 use crate::table::key_spec::KeySpec;
+use crate::table::keys::{self, READ, REPLACE};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("setbit", 4, Group::Bitmap, "2.2.0")

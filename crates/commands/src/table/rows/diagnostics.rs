@@ -1,9 +1,9 @@
 //! Defines the table rows for diagnostics and for unsupported features: LATENCY, MEMORY, MODULE,
 //! REPLICAOF and LOLWUT.
 
-use super::keys;
 use crate::table::command::Command;
 use crate::table::flags::{Flag, Group};
+use crate::table::keys;
 
 /// The flags of administrative commands, which run even when most other commands do not.
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];

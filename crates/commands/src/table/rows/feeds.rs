@@ -1,8 +1,8 @@
 //! Defines the table rows for feed commands, which Redis does not have.
 
-use super::keys;
 use crate::table::command::Command;
-use crate::table::flags::{Flag, Group};
+use crate::table::flags::{Category, Flag, Group};
+use crate::table::keys;
 
 const SINCE: &str = "0.1.0";
 
@@ -13,6 +13,7 @@ const fn command(name: &'static str, arity: i32) -> Command {
 pub(super) const COMMANDS: &[Command] = &[
     command("feed.create", -4)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+        .categories(&[Category::Feed])
         .keys(keys::ADD_KEY)
         .doc(
             "key SIZE bytes [ATTRS bits[:bits...]] [ORDER LIST | QUEUE | SORTED [TYPE INT32 | \
@@ -23,6 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("simple string OK; an error if the key exists"),
     command("feed.add", -4)
         .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Feed])
         .keys(keys::ADD_KEY)
         .doc(
             "key position value [ATTRS attributes] [value [ATTRS attributes] ...]",
@@ -32,6 +34,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: number of items, including hidden items"),
     command("feed.del", -3)
         .flags(&[Flag::Write])
+        .categories(&[Category::Feed])
         .keys(keys::DROP_KEY)
         .doc(
             "key value [value ...]",
@@ -41,6 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: number of removed items"),
     command("feed.delwhere", -3)
         .flags(&[Flag::Write])
+        .categories(&[Category::Feed])
         .keys(keys::DROP_KEY)
         .doc(
             "key filter [VISIBLE | HIDDEN | ALL] [BETWEEN low high]",
@@ -51,6 +55,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: number of removed items"),
     command("feed.move", 4)
         .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Feed])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value position",
@@ -60,6 +65,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: 1 if the item exists, otherwise 0"),
     command("feed.setattr", 4)
         .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Feed])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value attributes",
@@ -69,6 +75,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: number of items with the value"),
     command("feed.hide", -3)
         .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Feed])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value [value ...]",
@@ -78,6 +85,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: number of items that were visible"),
     command("feed.show", -3)
         .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Feed])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value [value ...]",
@@ -87,6 +95,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: number of items that were hidden"),
     command("feed.range", -4)
         .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Feed])
         .keys(keys::READ_KEY)
         .doc(
             "key from count [VISIBLE | HIDDEN | ALL] [WHERE filter] [WITHATTRS] [REV]",
@@ -97,6 +106,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("array of bulk; with WITHATTRS each value is followed by its attributes"),
     command("feed.between", -4)
         .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Feed])
         .keys(keys::READ_KEY)
         .doc(
             "key low high [LIMIT from count] [VISIBLE | HIDDEN | ALL] [WHERE filter] [WITHATTRS] \
@@ -109,6 +119,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("array of bulk; with WITHATTRS each value is followed by its attributes"),
     command("feed.count", -2)
         .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Feed])
         .keys(keys::LOOK_KEY)
         .doc(
             "key [VISIBLE | HIDDEN | ALL] [WHERE filter] [BETWEEN low high]",
@@ -119,6 +130,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: number of items"),
     command("feed.pos", -3)
         .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Feed])
         .keys(keys::READ_KEY)
         .doc(
             "key value [VISIBLE | HIDDEN | ALL]",
@@ -129,6 +141,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: the position; null if the item does not exist or is not seen"),
     command("feed.pop", -3)
         .flags(&[Flag::Write])
+        .categories(&[Category::Feed])
         .keys(keys::TAKE_KEY)
         .doc(
             "key LEFT | RIGHT [count]",
@@ -138,6 +151,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("bulk: the value, or null if the feed is empty; with a count array of bulk"),
     command("feed.info", 2)
         .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Feed])
         .keys(keys::LOOK_KEY)
         .doc(
             "key",
@@ -147,6 +161,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("map of names and values"),
     command("feed.compact", 2)
         .flags(&[Flag::Write])
+        .categories(&[Category::Feed])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key",

@@ -1,9 +1,9 @@
 //! Defines the table rows for commands that apply to keys of any type.
 
-use super::keys::{self, CREATE, READ, REPLACE, TAKE};
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group, KeyFlag};
 use crate::table::key_spec::KeySpec;
+use crate::table::keys::{self, CREATE, READ, REPLACE, TAKE};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("del", -2, Group::Generic, "1.0.0")

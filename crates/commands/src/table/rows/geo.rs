@@ -1,9 +1,9 @@
 //! Defines the table rows for geospatial commands.
 
-use super::keys::{self, READ, REPLACE};
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};
 use crate::table::key_spec::KeySpec;
+use crate::table::keys::{self, READ, REPLACE};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("geoadd", -5, Group::Geo, "3.2.0")

@@ -1,8 +1,8 @@
 //! Defines the table rows for hash commands.
 
-use super::keys;
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};
+use crate::table::keys;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("hset", -4, Group::Hash, "2.0.0")

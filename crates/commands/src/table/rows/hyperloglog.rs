@@ -1,9 +1,9 @@
 //! Defines the table rows for HyperLogLog commands.
 
-use super::keys::{self, READ};
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group, KeyFlag};
 use crate::table::key_spec::KeySpec;
+use crate::table::keys::{self, READ};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("pfadd", -2, Group::Hyperloglog, "2.8.9")

@@ -1,8 +1,8 @@
 //! Defines the table rows for list commands.
 
-use super::keys;
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};
+use crate::table::keys;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("lpush", -3, Group::List, "1.0.0")

@@ -1,14 +1,15 @@
 //! Contains the rows of the command table, one file for each of Redis' command groups. Only
 //! `lookup` uses this module.
 //!
+//! - `acl`: defines the rows of the `server` group for users and their rights.
 //! - `bitmap`, `cluster`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`,
 //!   `pubsub`, `scripting`, `server`, `sets`, `sorted`, `streams`, `strings`, `transaction`: define
 //!   the rows of the groups that they are named after.
 //! - `diagnostics`: defines the rows of the `server` group for diagnostics and unsupported
 //!   features.
 //! - `feeds`: defines the rows of the feed commands, which Redis does not have.
-//! - `keys`: defines named key specifications for the rows.
 
+mod acl;
 mod bitmap;
 mod cluster;
 mod connection;
@@ -18,7 +19,6 @@ mod generic;
 mod geo;
 mod hashes;
 mod hyperloglog;
-mod keys;
 mod lists;
 mod pubsub;
 mod scripting;
@@ -32,7 +32,7 @@ mod transaction;
 use super::command::Command;
 
 /// All rows of the table, ordered by group.
-pub(super) const FAMILIES: [&[Command]; 18] = [
+pub(super) const FAMILIES: [&[Command]; 19] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -44,6 +44,7 @@ pub(super) const FAMILIES: [&[Command]; 18] = [
     geo::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
+    acl::COMMANDS,
     diagnostics::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,

@@ -2,7 +2,7 @@
 
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group, KeyFlag};
-use crate::table::key_spec::KeySpec;
+use crate::table::key_spec::{ChannelSpec, KeySpec};
 
 /// The flags of commands that change the connection's subscriptions.
 const SUBSCRIBING: &[Flag] = &[Flag::Pubsub, Flag::NoScript, Flag::Loading, Flag::Stale];
@@ -13,6 +13,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("subscribe", -2, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
+        .channels(ChannelSpec::ALL)
         .doc(
             "channel [channel ...]",
             "O(N) for N channels",
@@ -33,6 +34,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("psubscribe", -2, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
+        .channels(ChannelSpec::PATTERNS)
         .doc(
             "pattern [pattern ...]",
             "O(N) for N patterns",
@@ -53,6 +55,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("ssubscribe", -2, Group::Pubsub, "7.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
+        .channels(ChannelSpec::ALL)
         .keys(const { &[KeySpec::all_from(1, &[KeyFlag::NotKey])] })
         .doc(
             "shardchannel [shardchannel ...]",
@@ -79,6 +82,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("publish", 3, Group::Pubsub, "2.0.0")
         .flags(&[Flag::Pubsub, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Pubsub])
+        .channels(ChannelSpec::FIRST)
         .doc(
             "channel message",
             "O(N+M) for N receivers and M subscribed patterns of all clients",
@@ -88,6 +92,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("spublish", 3, Group::Pubsub, "7.0.0")
         .flags(&[Flag::Pubsub, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Pubsub])
+        .channels(ChannelSpec::FIRST)
         .keys(const { &[KeySpec::first(&[KeyFlag::NotKey])] })
         .doc(
             "shardchannel message",

@@ -1,9 +1,9 @@
 //! Defines the table rows for commands that manage scripts and functions.
 
-use super::keys::{READ, READ_AND_CHANGE};
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group, KeyFlag};
 use crate::table::key_spec::KeySpec;
+use crate::table::keys::{READ, READ_AND_CHANGE};
 
 const FLAGS: &[Flag] = &[
     Flag::NoScript,

@@ -1,9 +1,9 @@
 //! Defines the table rows for set commands.
 
-use super::keys::{self, CHANGE, READ};
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};
 use crate::table::key_spec::KeySpec;
+use crate::table::keys::{self, CHANGE, READ};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("sadd", -3, Group::Set, "1.0.0")

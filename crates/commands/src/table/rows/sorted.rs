@@ -1,8 +1,8 @@
 //! Defines the table rows for sorted set commands.
 
-use super::keys;
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};
+use crate::table::keys;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("zadd", -4, Group::SortedSet, "1.2.0")

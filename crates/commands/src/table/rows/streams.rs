@@ -1,9 +1,9 @@
 //! Defines the table rows for stream commands.
 
-use super::keys;
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};
 use crate::table::key_spec::KeySpec;
+use crate::table::keys;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("xadd", -5, Group::Stream, "5.0.0")

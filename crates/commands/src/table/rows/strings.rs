@@ -1,9 +1,9 @@
 //! Defines the table rows for string commands.
 
-use super::keys::{self, CREATE, READ, READ_AND_CHANGE, REPLACE};
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group, KeyFlag};
 use crate::table::key_spec::KeySpec;
+use crate::table::keys::{self, CREATE, READ, READ_AND_CHANGE, REPLACE};
 
 pub(super) const COMMANDS: &[Command] =
     &[

@@ -9,6 +9,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("*|id", "id_or_auto"),
     ("=|~", "operator"),
     ("AND|OR|XOR|NOT", "operation"),
+    ("count|RESET", "operation"),
     ("ASC|DESC", "order"),
     ("ASYNC|SYNC", "async"),
     ("AUTH|AUTH2", "authentication"),

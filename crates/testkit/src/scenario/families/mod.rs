@@ -12,7 +12,7 @@
 //! - `lists`: lists.
 //! - `messages`: messages to subscribers.
 //! - `replication`: the changes and data sets of a replica's source.
-//! - `scripts`: script texts, and transactions that restart.
+//! - `scripts`: script texts, users of servers, and transactions that restart.
 //! - `sets`: sets.
 //! - `sorted`: sorted sets.
 //! - `streams`: streams.

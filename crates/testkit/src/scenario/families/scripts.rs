@@ -1,7 +1,8 @@
-//! Defines scenarios for script texts, which are not visible as keys, and for transactions that
-//! restart, such as the transaction of a script that uses an undeclared key.
+//! Defines scenarios for script texts and the users of servers, which are not visible as keys, and for
+//! transactions that restart, such as the transaction of a script that uses an undeclared key.
 
 use undercroft_engine::Store;
+use undercroft_engine::users::StoredUser;
 
 use crate::fixture::NOW;
 use crate::scenario::changes::value;
@@ -31,6 +32,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         with_libraries,
         |s| change(s, 1, &[b"two"], &[(b"one", &value(60))]),
     ),
+    quick("the first user is created", some_keys, |s| {
+        change_users(s, 0, &[], &[(b"", 60)])
+    }),
+    quick("a user is changed, another deleted", with_users, |s| {
+        change_users(s, 1, &[b"two"], &[(b"one", 60)])
+    }),
+    full("all users are replaced", with_users, |s| {
+        change_users(s, 1, &[b"one", b"two"], &[(b"three", 5000), (b"", 1)])
+    }),
     quick("a transaction is started again", some_keys, |s| {
         restarted(s, &[key(0, 0), key(0, 90), key(1, 0), key(1, 90)])
     }),
@@ -78,4 +88,24 @@ fn restarted(store: &Store, keys: &[Vec<u8>]) {
             })
         })
         .expect("room");
+}
+
+fn change_users(store: &Store, version: u64, forgotten: &[&[u8]], kept: &[(&[u8], usize)]) {
+    let user = |(name, length): &(&[u8], usize)| StoredUser {
+        name: name.to_vec(),
+        mark: version,
+        rules: value(*length),
+    };
+    let kept: Vec<StoredUser> = kept.iter().map(user).collect();
+    let access = store.access();
+    let changed = access.change_stored_users(version, forgotten, &kept);
+    assert!(changed.expect("room"), "they are of that version");
+    let (users, new) = access.stored_users().expect("no lock is held");
+    assert_eq!(new, version + 1);
+    assert!(kept.iter().all(|user| users.contains(user)));
+}
+
+fn with_users(store: &Store) {
+    some_keys(store);
+    change_users(store, 0, &[], &[(b"one", 900), (b"two", 60)]);
 }

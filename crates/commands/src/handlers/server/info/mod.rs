@@ -29,6 +29,7 @@ use crate::failure::Failure;
 use crate::handlers::connections::client::connections;
 use crate::session::ClientInfo;
 use crate::table::REDIS_VERSION;
+use crate::users::Reason;
 
 /// All sections in the order of the output, each with a flag for whether INFO without arguments
 /// includes it.
@@ -213,6 +214,11 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
         out,
     );
     line("total_error_replies", facts.errors + own.errors, out);
+    // Redis has these fields since 7.2.
+    for reason in Reason::ALL {
+        let count = context.host.process.acl_log.count(reason);
+        line(reason.counter_name(), count, out);
+    }
     zeros(&["dump_payload_sanitizations"], out);
     line("total_reads_processed", facts.reads, out);
     line("total_writes_processed", facts.writes, out);

@@ -1,0 +1,216 @@
+//! The gate that every command passes before its handler runs.
+//!
+//! A handler runs only through a [`Permit`], and only [`Context::permit`] creates permits, after it
+//! has checked the rights of the connection's user. So no caller can forget the check: the commands
+//! of clients, of transactions and of scripts all pass here. A connection whose user may do
+//! everything passes after the test of one flag.
+
+use super::{Context, Handler};
+use crate::arguments::CommandError;
+use crate::failure::{Failure, Outcome};
+use crate::reply::Reply;
+use crate::table::{self, Command};
+use crate::users::{Denial, DeniedCall, Reason, check, check_reading_any_key};
+
+/// The handlers of all commands and subcommands, by command number. `execute`, a layer above the
+/// handlers, defines the table.
+pub(crate) struct Handlers([Handler; table::COUNT]);
+
+impl Handlers {
+    pub(crate) const fn new(handlers: [Handler; table::COUNT]) -> Handlers {
+        Handlers(handlers)
+    }
+}
+
+/// The right to run one command with these arguments.
+pub(crate) struct Permit<'c> {
+    command: &'static Command,
+    arguments: &'c [&'c [u8]],
+}
+
+/// A command that the user of the connection may not run.
+pub(crate) struct Refusal {
+    denial: Denial,
+    command: &'static Command,
+    /// The call, for the log.
+    pub(crate) call: DeniedCall,
+}
+
+impl Refusal {
+    /// Returns the error reply of a command that a client has sent.
+    pub(crate) fn error(&self) -> CommandError {
+        match self.denial {
+            Denial::Command => CommandError::new(format!(
+                "NOPERM this user has no permissions to run the '{}' command",
+                self.command.name
+            )),
+            Denial::Key(_) => CommandError::fixed(
+                "NOPERM this user has no permissions to access one of the keys used as arguments",
+            ),
+            Denial::Channel(_) => CommandError::fixed(
+                "NOPERM this user has no permissions to access one of the channels used as arguments",
+            ),
+        }
+    }
+
+    /// Returns the reply of a queued command that was allowed when it was queued.
+    pub(crate) fn error_in_exec(&self) -> CommandError {
+        let reason = match self.denial {
+            Denial::Command => "no permission to execute the command or subcommand",
+            Denial::Key(_) => "no permission to touch the specified keys",
+            Denial::Channel(_) => "no permission to access one of the channels used as arguments",
+        };
+        CommandError::new(format!(
+            "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
+             command is no longer allowed for the following reason: {reason}"
+        ))
+    }
+
+    /// Returns the error of a command that a script calls.
+    pub(crate) fn error_in_script(&self) -> CommandError {
+        CommandError::fixed(match self.denial {
+            Denial::Command => {
+                "ERR The user executing the script can't run this command or subcommand"
+            }
+            Denial::Key(_) => {
+                "ERR The user executing the script can't access at least one of the keys mentioned in the command \
+                 arguments"
+            }
+            Denial::Channel(_) => {
+                "ERR The user executing the script can't publish to the channel mentioned in the command"
+            }
+        })
+    }
+}
+
+impl Context<'_> {
+    /// Returns a permit to run a command, if the user of the connection may run it with these
+    /// arguments. The number of arguments must satisfy the command's arity.
+    #[inline(always)]
+    pub(crate) fn permit<'c>(
+        &self,
+        command: &'static Command,
+        arguments: &'c [&'c [u8]],
+    ) -> Result<Permit<'c>, Box<Refusal>> {
+        if !self.session.login.is_unrestricted() {
+            self.check_rights(command, arguments)?;
+        }
+        Ok(Permit { command, arguments })
+    }
+
+    /// Runs the handler of a permitted command.
+    #[inline(always)]
+    pub(crate) fn run(&mut self, permit: &Permit<'_>, reply: &mut dyn Reply) -> Outcome {
+        let handler = self.handlers.0[usize::from(permit.command.number)];
+        handler(self, permit.arguments, reply)
+    }
+
+    #[cold]
+    fn check_rights(
+        &self,
+        command: &'static Command,
+        arguments: &[&[u8]],
+    ) -> Result<(), Box<Refusal>> {
+        let denial = match self.session.login.user() {
+            Some(user) => check(user, command, arguments).err(),
+            // The user is not known yet, so the connection may only log in.
+            None => (!command.flags.has(table::Flag::NoAuth)).then_some(Denial::Command),
+        };
+        let Some(denial) = denial else {
+            return Ok(());
+        };
+        let (reason, object) = match denial {
+            Denial::Command => (Reason::Command, command.name.as_bytes()),
+            Denial::Key(place) => (Reason::Key, arguments[place]),
+            Denial::Channel(place) => (Reason::Channel, arguments[place]),
+        };
+        let user = self.session.login.user().map(|user| user.name());
+        let call = self.denied(reason, object, user.unwrap_or_default(), arguments);
+        Err(Box::new(Refusal {
+            denial,
+            command,
+            call,
+        }))
+    }
+
+    /// Returns whether SORT may read keys that its arguments do not name.
+    pub(crate) fn may_read_any_key(&self, arguments: &[&[u8]]) -> bool {
+        let login = &self.session.login;
+        if login.is_unrestricted() {
+            return true;
+        }
+        let command = table::resolve_name(arguments).ok();
+        match (login.user(), command) {
+            (Some(user), Some(command)) => check_reading_any_key(user, command, arguments),
+            _ => false,
+        }
+    }
+
+    /// Describes a denied call for the log.
+    pub(crate) fn denied(
+        &self,
+        reason: Reason,
+        object: &[u8],
+        user: &[u8],
+        arguments: &[&[u8]],
+    ) -> DeniedCall {
+        let now = self.host.now_microseconds() / 1000;
+        let mut info = self.session.info(now);
+        info.arguments = arguments.iter().map(|argument| argument.len()).sum();
+        let place = match () {
+            () if self.scripted => "lua",
+            () if self.session.transaction.queue.is_some() => "multi",
+            () => "toplevel",
+        };
+        DeniedCall {
+            reason,
+            context: place,
+            object: object.to_vec(),
+            user: user.to_vec(),
+            client: info.to_string(),
+        }
+    }
+
+    /// Adds a denied call to the log. Within a transaction, which can be rolled back and run again,
+    /// the call is added after the commit.
+    #[cold]
+    pub(crate) fn note_denied(&mut self, call: DeniedCall) {
+        match self.store.is_running() {
+            true => self.lap.denied.push(call),
+            false => self.log_denied(call),
+        }
+    }
+
+    /// Adds a denied call to the log immediately.
+    #[cold]
+    pub(crate) fn log_denied(&self, call: DeniedCall) {
+        const LENGTH: usize = crate::config::Parameter::place("acllog-max-len");
+        let length = self.host.config().number_at(LENGTH);
+        let now = self.host.now_microseconds() / 1000;
+        let log = &self.host.process.acl_log;
+        log.add(call, now, usize::try_from(length).unwrap_or(0));
+    }
+
+    /// Looks up the user of the connection again, if the users have changed since. Must be called
+    /// before each batch of commands. The connection [has ended](crate::session::Login::has_ended) if
+    /// its user was deleted. Takes two atomic loads if nothing has changed.
+    ///
+    /// # Errors
+    /// Returns an error if the users cannot be read. No command may run then.
+    #[inline]
+    pub fn look_up_user(&mut self) -> Result<(), Failure> {
+        let users = &self.host.process.users;
+        if !self.session.login.is_outdated(users.stamp(&self.store)) {
+            return Ok(());
+        }
+        self.look_up_changed_user()
+    }
+
+    #[cold]
+    fn look_up_changed_user(&mut self) -> Result<(), Failure> {
+        let (stamp, users) = self.host.process.users.now(self.store)?;
+        self.session.login.refresh(&users, stamp);
+        self.choose_way();
+        Ok(())
+    }
+}
