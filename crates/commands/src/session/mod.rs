@@ -197,9 +197,10 @@ impl Session {
     }
 
     /// Makes the next EXEC record a place in the stream of a replica's source, in the transaction
-    /// itself. The queued commands must be those before the place.
-    pub fn set_applied(&mut self, position: AppliedPosition) {
-        self.transaction.applied = Some(position);
+    /// itself. The queued commands must be those before the place. If the source is a cluster, the
+    /// stream is that of a lane.
+    pub fn set_applied(&mut self, lane: Option<u8>, position: AppliedPosition) {
+        self.transaction.applied = Some((lane, position));
     }
 
     /// Returns whether the connection is watching keys.
