@@ -183,7 +183,7 @@ fn killed_followers_and_cut_connections_lose_and_repeat_nothing() {
         let slot = changes.slot();
         let from = cluster.owner(slot);
         let to = (from + random.usize(1..3)) % 3;
-        let is_split = random.bool();
+        let is_split = random.u8(..3) == 0;
         if is_split {
             cluster.begin_move(slot, from, to);
             cluster.move_keys(slot, from, to, 5);
@@ -223,7 +223,7 @@ fn killed_followers_and_cut_connections_lose_and_repeat_nothing() {
     };
     let (full, partial) = (count("sync_full"), count("sync_partial_ok"));
     println!("{full} full and {partial} partial resynchronisations");
-    assert!(partial > 5, "{full} {partial}");
+    assert!(partial > 3, "{full} {partial}");
     check(&place);
 }
 
@@ -419,7 +419,15 @@ fn slots_move_atomically_between_nodes_of_valkey() {
             &id,
         ];
         call(cluster.node(from), &words);
-        while cluster.owner(slot) != to {
+        // Valkey gives up a migration that takes long, and this one begins again.
+        for turn in 1.. {
+            if cluster.owner(slot) == to {
+                break;
+            }
+            if turn % 100 == 0 {
+                let mut client = Client::connect(cluster.node(from).address()).expect("it accepts");
+                client.call(words).expect("a reply");
+            }
             changes.make(&cluster, 50);
         }
     }

@@ -14,6 +14,9 @@ use undercroft_engine::{LinkStatus, SLOTS, key_slot};
 use crate::served::compare;
 use crate::support::{Place, call, field, offset_of, place_of, redis, spare_port, until};
 
+/// The type byte of small sets since Redis 7.2.
+const SET_LISTPACK: u8 = 20;
+
 /// The nodes of a cluster: masters, then replicas.
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Option<Server>>,
@@ -299,12 +302,26 @@ impl Cluster {
                     // It has expired.
                     continue;
                 };
+                if value[0] == SET_LISTPACK {
+                    // Redis 7.0 does not know this form of a set.
+                    let mut words = vec![b"SADD".to_vec(), key.to_vec()];
+                    let members = ask(b"SMEMBERS");
+                    let members = members.items().expect("members").iter();
+                    words.extend(members.map(|item| item.bytes().expect("text").to_vec()));
+                    writer.call(&words).expect("a reply");
+                    if expiry > 0 {
+                        let time = expiry.to_string();
+                        let words = [b"PEXPIREAT", key, time.as_bytes()];
+                        writer.call(words).expect("a reply");
+                    }
+                    continue;
+                }
                 let expiry = expiry.max(0).to_string();
                 // Redis 7.0 refuses the version of a later server's payload, but knows the value.
                 let value = seal(value[..value.len() - 10].to_vec());
                 let words: [&[u8]; 5] = [b"RESTORE", key, expiry.as_bytes(), &value, b"ABSTTL"];
                 let restored = writer.call(words).expect("a reply");
-                assert!(!restored.is_error(), "{restored:?}");
+                assert!(!restored.is_error(), "{restored:?} {value:?}");
             }
         }
         drop(writer);

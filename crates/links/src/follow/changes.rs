@@ -268,12 +268,23 @@ impl<'a> Changes<'a> {
     }
 
     fn queue_part(&mut self, place: AppliedPosition, words: &[&[u8]]) -> Result<(), FollowError> {
-        match self.part.effect(place, words)? {
+        let effect = self.part.effect(place, words)?;
+        self.queue_effect(words, effect)
+    }
+
+    fn queue_effect(&mut self, words: &[&[u8]], effect: Effect) -> Result<(), FollowError> {
+        match effect {
             Effect::Nothing => Ok(()),
             Effect::Whole => self.queue(words),
             Effect::Part(part) => {
                 let part: Vec<&[u8]> = part.iter().map(Vec::as_slice).collect();
                 self.queue(&part)
+            }
+            Effect::Anew(keys, effect) => {
+                let keys = keys.iter().map(Vec::as_slice);
+                let removal: Vec<&[u8]> = [&b"DEL"[..]].into_iter().chain(keys).collect();
+                self.queue(&removal)?;
+                self.queue_effect(words, *effect)
             }
             Effect::Unknown => {
                 let name = words[0].escape_ascii().to_string();

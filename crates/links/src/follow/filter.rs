@@ -24,6 +24,8 @@ pub(super) enum Effect {
     Nothing,
     /// As this command.
     Part(Vec<Vec<u8>>),
+    /// With this effect, after these keys have been removed, whose values are those of another master.
+    Anew(Vec<Vec<u8>>, Box<Effect>),
     /// It needs keys that the store does not have, so the data set must be loaded again.
     Unknown,
 }
@@ -206,6 +208,7 @@ mod tests {
             Effect::Whole => "whole".into(),
             Effect::Nothing => "nothing".into(),
             Effect::Unknown => "unknown".into(),
+            Effect::Anew(..) => "anew".into(),
             Effect::Part(words) => String::from_utf8_lossy(&words.join(&b' ')).into_owned(),
         }
     }

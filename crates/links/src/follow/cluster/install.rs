@@ -4,11 +4,12 @@
 //! them first. No lane commits a change in the meantime. The copy costs a second for about a million
 //! keys, which is rare: a master's backlog was lost, or a master joined with keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use undercroft_engine::{Lane, Store, loading_database};
+use undercroft_engine::{Lane, Store, key_slot, loading_database};
 
 use crate::follow::changes::Changes;
+use crate::follow::cluster::rendezvous::Loaded;
 use crate::follow::cluster::routed::{ARRIVED, Routed};
 use crate::follow::cluster::routes::Rerouting;
 use crate::follow::cluster::shared::{Sender, Shared};
@@ -24,25 +25,26 @@ const PAGE: u64 = 1000;
 /// Makes data sets visible, and records the places in their streams.
 pub(super) fn install(
     shared: &Shared<'_>,
-    loaded: &BTreeMap<u8, Received>,
+    loaded: &BTreeMap<u8, Loaded>,
     stops: &dyn Fn() -> bool,
 ) -> Result<(), FollowError> {
     if let Some(library_lane) = shared.routes.library_lane()
-        && let Some(received) = loaded.get(&library_lane)
+        && let Some(Loaded { received, .. }) = loaded.get(&library_lane)
     {
         replace_libraries(shared, (library_lane, received), stops)?;
     }
     let is_loaded = |lane: u8| loaded.contains_key(&lane);
     shared.routes.change(|rerouting| {
         let store = shared.store;
+        let ended = end_moves(rerouting, loaded);
         let owners = rerouting.record().owners;
         let mut has_keys = owners.ranges().iter().any(|(_, lane)| is_loaded(*lane));
         has_keys |= store.keys(loading_database(ARRIVED)) > 0;
         let is_first = !shared.store.cluster_source()?.is_some();
         if has_keys || is_first {
-            complete(store, rerouting, &is_loaded, stops)?;
+            complete((store, stops), rerouting, &is_loaded, &ended)?;
         }
-        for (&number, received) in loaded {
+        for (&number, Loaded { received, .. }) in loaded {
             let sender = shared.lane(number).and_then(|lane| lane.sender().0);
             let Some(Sender { id: node, address }) = sender else {
                 continue;
@@ -70,15 +72,43 @@ pub(super) fn install(
     })
 }
 
+/// Ends the moves of slots to lanes whose data sets have all keys of the slots, because the nodes owned
+/// the slots before they made the data sets. Returns the slots.
+fn end_moves(rerouting: &mut Rerouting<'_>, loaded: &BTreeMap<u8, Loaded>) -> HashSet<u16> {
+    let mut ended = HashSet::new();
+    for (slot, to) in rerouting.record().moving {
+        let view = loaded.get(&to).and_then(|loaded| loaded.view.as_ref());
+        if view.is_some_and(|view| view.owns(slot)) {
+            rerouting.set_owner(slot, to);
+            rerouting.end_move(slot);
+            ended.insert(slot);
+        }
+    }
+    ended
+}
+
 /// Adds the keys of lanes that were not loaded to the data sets, and resolves keys that two of them
 /// contain.
+/// `ended` are the slots whose moves the data sets have ended.
 fn complete(
-    store: &Store,
+    (store, stops): (&Store, &dyn Fn() -> bool),
     rerouting: &mut Rerouting<'_>,
     is_loaded: &dyn Fn(u8) -> bool,
-    stops: &dyn Fn() -> bool,
+    ended: &HashSet<u16>,
 ) -> Result<(), FollowError> {
     let (own, arrived) = (loading_database(0), loading_database(ARRIVED));
+    if !ended.is_empty() {
+        // Only the new owners' keys of these slots count, which are among those that have arrived.
+        for_each_key(
+            store,
+            own,
+            stops,
+            &mut |key| match ended.contains(&key_slot(key)) {
+                true => remove(store, own, key),
+                false => Ok(()),
+            },
+        )?;
+    }
     for key in rerouting.changed_by_others(is_loaded) {
         remove(store, own, &key)?;
     }
@@ -159,8 +189,8 @@ fn replace_libraries(
     let ask = || -> Result<View, FollowError> { Err(FollowError::Stopped) };
     let options = shared.options;
     // The libraries need no decisions.
-    let require = |_| {};
-    let routed = Routed::new(&shared.routes, &options.filter, number, (&ask, &require));
+    let how = (&ask as _, &shared.rendezvous);
+    let routed = Routed::new(&shared.routes, &options.filter, number, how);
     let to = (shared.store, &routed as _, options.load.drop_field_expiry);
     let (host, position) = (shared.host, received.source.position);
     let mut changes = Changes::new(to, host, &lane.state, stops, position)?;

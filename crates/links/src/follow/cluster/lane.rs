@@ -1,6 +1,7 @@
 //! Follows a master of a cluster, or the one that takes its place.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use undercroft_engine::{LinkStatus, Source};
 use crate::follow::applying::{self, ACKNOWLEDGING, LOAD_PAUSE, PAUSES, RECORDING};
 use crate::follow::changes::Changes;
 use crate::follow::client::SourceClient;
-use crate::follow::cluster::rendezvous::Outcome;
+use crate::follow::cluster::rendezvous::{Loaded, Outcome};
 use crate::follow::cluster::routed::{Placing, Routed};
 use crate::follow::cluster::shared::{LaneState, Sender, Shared};
 use crate::follow::cluster::topology::View;
@@ -133,8 +134,7 @@ fn follow_once(shared: &Shared<'_>, lane: &LaneState) -> Result<(), FollowError>
         View::ask(&mut client, &address)
     };
     let rendezvous = &shared.rendezvous;
-    let require = |lane| rendezvous.require(lane);
-    let how = (&ask as _, &require as _);
+    let how = (&ask as _, rendezvous);
     let routed = Routed::new(&shared.routes, &options.filter, lane.number, how);
     let cluster = shared.store.cluster_source()?;
     let recorded = cluster
@@ -145,8 +145,10 @@ fn follow_once(shared: &Shared<'_>, lane: &LaneState) -> Result<(), FollowError>
         id: recorded.id,
         position: recorded.position,
     });
+    let mut view = lane.view();
     if known.is_none() {
         wait_for_phase(shared, lane, &stops)?;
+        view = Some(Arc::new(ask()?));
     }
     let source = match handshake::begin(&mut link, known)? {
         Begun::Partial(source) => {
@@ -157,7 +159,7 @@ fn follow_once(shared: &Shared<'_>, lane: &LaneState) -> Result<(), FollowError>
             lane.state.update(|progress| progress.partial_resyncs += 1);
             source
         }
-        Begun::Full(source) => load(shared, lane, &routed, (&mut link, &stops), &source)?,
+        Begun::Full(source) => load((shared, lane), &routed, (&mut link, &stops), (source, view))?,
     };
     lane.state.forget_source();
     lane.state.update(|progress| {
@@ -205,12 +207,12 @@ fn wait_for_phase(
 }
 
 /// Loads the lane's data set together with those of other lanes, and waits until all are visible.
+/// `view` is what the node said before it made the data set.
 fn load(
-    shared: &Shared<'_>,
-    lane: &LaneState,
+    (shared, lane): (&Shared<'_>, &LaneState),
     routed: &Routed<'_>,
     (link, stops): (&mut Link<'_>, &dyn Fn() -> bool),
-    source: &Source,
+    (source, view): (Source, Option<Arc<View>>),
 ) -> Result<Source, FollowError> {
     let phase = wait_for_phase(shared, lane, stops)?;
     shared.record_link(lane)?;
@@ -225,13 +227,14 @@ fn load(
     let placing = Placing::new(routed, source.position.offset);
     let place = |database, key: &[u8]| placing.database(database, key);
     let (to, options) = ((shared.store, &lane.state), &shared.options.load);
-    let received = transfer::receive(link, to, source, options, &place, &record);
+    let received = transfer::receive(link, to, &source, options, &place, &record);
     if let Some(error) = placing.failed.take() {
         return Err(error);
     }
     let received = received?;
     let (source, keys) = (received.source, received.keys);
-    shared.rendezvous.report(phase, lane.number, received);
+    let loaded = Loaded { received, view };
+    shared.rendezvous.report(phase, lane.number, loaded);
     wait_until_visible(shared, phase, (link, stops), &source)?;
     lane.state.update(|progress| {
         progress.loaded_keys = keys;

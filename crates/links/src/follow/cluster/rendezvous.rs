@@ -5,10 +5,19 @@
 //! them visible. If one member fails, the phase fails, and all of them begin again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use undercroft_engine::ForkMutex;
 
+use crate::follow::cluster::topology::View;
 use crate::follow::transfer::Received;
+
+/// A data set that a lane has loaded.
+pub(super) struct Loaded {
+    pub(super) received: Received,
+    /// What the node said before it made the data set, if it was asked.
+    pub(super) view: Option<Arc<View>>,
+}
 
 /// The state of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +41,7 @@ struct State {
     /// noticed the end of a failed phase still adds keys.
     busy: BTreeSet<u8>,
     /// The data sets that the members have loaded.
-    loaded: BTreeMap<u8, Received>,
+    loaded: BTreeMap<u8, Loaded>,
     has_failed: bool,
     /// The last phase whose data sets are visible.
     visible: u64,
@@ -114,15 +123,15 @@ impl Rendezvous {
     }
 
     /// Reports the data set of a member of a phase.
-    pub(super) fn report(&self, phase: u64, lane: u8, received: Received) {
+    pub(super) fn report(&self, phase: u64, lane: u8, loaded: Loaded) {
         let mut state = self.0.lock();
         if state.phases == phase {
-            state.loaded.insert(lane, received);
+            state.loaded.insert(lane, loaded);
         }
     }
 
     /// Returns the data sets of the current phase once all members have reported theirs.
-    pub(super) fn take_loaded(&self) -> Option<BTreeMap<u8, Received>> {
+    pub(super) fn take_loaded(&self) -> Option<BTreeMap<u8, Loaded>> {
         let mut state = self.0.lock();
         let is_complete = state.is_running() && state.loaded.len() == state.members.len();
         is_complete.then(|| std::mem::take(&mut state.loaded))

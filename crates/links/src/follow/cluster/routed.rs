@@ -3,8 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
-use undercroft_engine::{AppliedPosition, key_slot};
+use undercroft_engine::{AppliedPosition, SLOTS, key_slot};
 
+use crate::follow::cluster::rendezvous::Rendezvous;
 use crate::follow::cluster::routes::{Answer, Kind, Placed, Routes, begin_move};
 use crate::follow::cluster::topology::View;
 use crate::follow::error::FollowError;
@@ -20,10 +21,11 @@ pub(super) struct Routed<'a> {
     filter: &'a KeyFilter,
     lane: u8,
     ask: Ask<'a>,
-    /// Makes another lane load its data set again.
-    require: &'a dyn Fn(u8),
+    rendezvous: &'a Rendezvous,
     /// The version of the decisions about the current transaction.
     version: Cell<u64>,
+    /// The keys of which the current transaction contains the first change of the lane.
+    first: RefCell<HashSet<Vec<u8>>>,
 }
 
 impl<'a> Routed<'a> {
@@ -31,15 +33,16 @@ impl<'a> Routed<'a> {
         routes: &'a Routes<'a>,
         filter: &'a KeyFilter,
         lane: u8,
-        (ask, require): (Ask<'a>, &'a dyn Fn(u8)),
+        (ask, rendezvous): (Ask<'a>, &'a Rendezvous),
     ) -> Routed<'a> {
         Routed {
             routes,
             filter,
             lane,
             ask,
-            require,
+            rendezvous,
             version: Cell::default(),
+            first: RefCell::default(),
         }
     }
 
@@ -47,13 +50,24 @@ impl<'a> Routed<'a> {
     ///
     /// # Errors
     /// Fails if the node cannot be asked, or if the lane's data set must be loaded again first.
-    fn applies(&self, key: &[u8], kind: Kind, place: u64) -> Result<bool, FollowError> {
+    fn answer(&self, key: &[u8], kind: Kind, place: u64) -> Result<Answer, FollowError> {
         loop {
             match self.routes.answer(self.lane, key, kind, place) {
-                Answer::Applies => return Ok(true),
-                Answer::DoesNot => return Ok(false),
+                answer @ (Answer::Applies | Answer::AppliesAnew | Answer::DoesNot) => {
+                    return Ok(answer);
+                }
                 Answer::Unknown => self.find_route(key_slot(key), kind)?,
             }
+        }
+    }
+
+    /// Fails if the lane's data set must be loaded before any of its changes applies.
+    fn check_data_set(&self) -> Result<(), FollowError> {
+        match self.rendezvous.needs(self.lane) {
+            true => Err(FollowError::Reload(
+                "slots have moved to a master that received some of their keys before".into(),
+            )),
+            false => Ok(()),
         }
     }
 
@@ -64,13 +78,13 @@ impl<'a> Routed<'a> {
         if routes.owner_of_moving(slot) == Some(lane) {
             return self.find_return(slot, &view);
         }
-        if view.claims(slot) {
-            return match begin_move(routes, slot, lane)? {
-                true => Err(FollowError::Reload(format!(
-                    "slot {slot} moves to a master that received some of its keys before"
-                ))),
-                false => Ok(()),
-            };
+        if routes.is_settled(slot, lane) && view.owns(slot) {
+            routes.note_owned(lane, slot, view.before);
+            return Ok(());
+        }
+        if view.claims(slot) && !routes.is_settled(slot, lane) {
+            begin_move(routes, slot, lane, &|lane| self.rendezvous.require(lane))?;
+            return self.check_data_set();
         }
         if kind != Kind::Removal {
             routes.change(|rerouting| {
@@ -81,6 +95,46 @@ impl<'a> Routed<'a> {
         // Changes up to this place were made before the node said so.
         routes.note_foreign(lane, slot, view.before);
         Ok(())
+    }
+
+    /// Handles what Valkey tells its replicas about atomic migrations to their master, which receives the
+    /// keys of slots before it owns them.
+    fn effect_of_migration(&self, words: &[&[u8]]) -> Result<Effect, FollowError> {
+        let is = |index: usize, name: &str| {
+            let word = words.get(index);
+            word.is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let lane = self.lane;
+        if is(1, "FLUSHSLOT") {
+            // It removes keys, and does not name them.
+            return Ok(Effect::Unknown);
+        }
+        if is(1, "SYNCSLOTS") && is(2, "ESTABLISH") {
+            let slots = slots_of(words);
+            self.routes.change(|rerouting| {
+                for slot in slots {
+                    let to = rerouting.moving(slot).map(|moving| moving.to);
+                    if rerouting.owner(slot) == Some(lane) || to == Some(lane) {
+                        // The master has the slot by now, and its keys are about to arrive again.
+                        self.rendezvous.require(lane);
+                    } else {
+                        rerouting.doubt(slot, lane);
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        if is(1, "SYNCSLOTS") && is(2, "FINISH") {
+            let view = (self.ask)()?;
+            let doubtful = self.routes.source().doubtful.into_iter();
+            for (slot, _) in doubtful.filter(|&(slot, of)| of == lane && view.owns(slot)) {
+                begin_move(self.routes, slot, lane, &|lane| {
+                    self.rendezvous.require(lane)
+                })?;
+            }
+        }
+        self.check_data_set()?;
+        Ok(Effect::Nothing)
     }
 
     /// Decides about a change of a key that the other lane has changed, in a slot that moves away from
@@ -106,7 +160,7 @@ impl<'a> Routed<'a> {
             Ok(other)
         })?;
         if let Some(other) = other.filter(|_| view.imports(slot)) {
-            (self.require)(other);
+            self.rendezvous.require(other);
         }
         Err(FollowError::Reload(format!(
             "slot {slot} has come back before its move was over"
@@ -128,20 +182,14 @@ impl Part for Routed<'_> {
     }
 
     fn effect(&self, place: AppliedPosition, words: &[&[u8]]) -> Result<Effect, FollowError> {
+        self.check_data_set()?;
         let is = |name: &str| words[0].eq_ignore_ascii_case(name.as_bytes());
         if is("FLUSHALL") || is("FLUSHDB") {
             // It removes the keys of one master.
             return Ok(Effect::Unknown);
         }
         if is("CLUSTER") {
-            // Valkey tells its replicas about migrations. CLUSTER FLUSHSLOT removes keys.
-            let removes = words
-                .get(1)
-                .is_some_and(|what| what.eq_ignore_ascii_case(b"FLUSHSLOT"));
-            return Ok(match removes {
-                true => Effect::Unknown,
-                false => Effect::Nothing,
-            });
+            return self.effect_of_migration(words);
         }
         let restored = [&[&b"RESTORE"[..]], &words[1..]].concat();
         let (kind, words) = match () {
@@ -149,22 +197,37 @@ impl Part for Routed<'_> {
             () if is("RESTORE-ASKING") => (Kind::Arrival, &restored[..]),
             () => (Kind::Change, words),
         };
-        let mut mine = HashSet::new();
+        let (mut mine, mut new) = (HashSet::new(), Vec::new());
         for (key, _) in keys_of(words) {
-            if self.filter.has(place.database, key) && self.applies(key, kind, place.offset)? {
-                mine.insert(key);
+            if !self.filter.has(place.database, key) {
+                continue;
             }
+            match self.answer(key, kind, place.offset)? {
+                Answer::DoesNot | Answer::Unknown => continue,
+                Answer::Applies => {}
+                Answer::AppliesAnew => {
+                    if self.first.borrow_mut().insert(key.to_vec()) {
+                        new.push(key.to_vec());
+                    }
+                }
+            }
+            mine.insert(key);
         }
         let has = |_, key: &[u8]| mine.contains(key);
-        Ok(match self.filter.effect(place.database, words, &has) {
+        let effect = match self.filter.effect(place.database, words, &has) {
             Effect::Whole if kind == Kind::Arrival => {
                 Effect::Part(words.iter().map(|word| word.to_vec()).collect())
             }
             effect => effect,
+        };
+        Ok(match new.is_empty() {
+            true => effect,
+            false => Effect::Anew(new, Box::new(effect)),
         })
     }
 
     fn begin(&self) {
+        self.first.borrow_mut().clear();
         self.version.set(self.routes.version(self.lane));
     }
 
@@ -172,8 +235,28 @@ impl Part for Routed<'_> {
         &self,
         commit: &mut dyn FnMut() -> Result<(), FollowError>,
     ) -> Result<bool, FollowError> {
-        self.routes.commit(self.lane, self.version.get(), commit)
+        let version = self.version.get();
+        let is_committed = self.routes.commit(self.lane, version, commit)?;
+        if is_committed {
+            self.routes.note_committed(self.first.borrow().iter());
+        }
+        Ok(is_committed)
     }
+}
+
+/// Returns the slots that `CLUSTER SYNCSLOTS ESTABLISH` names, as pairs of the first and the last one
+/// after SLOTSRANGE.
+fn slots_of(words: &[&[u8]]) -> impl Iterator<Item = u16> {
+    let place = words
+        .iter()
+        .position(|word| word.eq_ignore_ascii_case(b"SLOTSRANGE"));
+    let bounds: Vec<u16> = words[place.map_or(words.len(), |place| place + 1)..]
+        .iter()
+        .map_while(|word| std::str::from_utf8(word).ok()?.parse().ok())
+        .filter(|&slot: &u16| usize::from(slot) < SLOTS)
+        .collect();
+    let pairs = bounds.chunks_exact(2).map(|pair| pair[0]..=pair[1]);
+    pairs.collect::<Vec<_>>().into_iter().flatten()
 }
 
 /// Decides in which database each key of a lane's data set is loaded, and keeps the first error.

@@ -7,7 +7,7 @@
 //! finds another version, and decides again. Locks are taken in the order of the lanes, and the lock of
 //! the state last.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Instant;
 
 use undercroft_engine::{ClusterSource, Error, ForkMutex, Lane, REPLICATION_ID, Store, key_slot};
@@ -19,6 +19,9 @@ use crate::follow::source_url::Address;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Applies,
+    /// It applies, and is the first of its lane that does. The value of another lane must be removed
+    /// first.
+    AppliesAnew,
     DoesNot,
     /// The slot belongs to another lane, as far as is known.
     Unknown,
@@ -52,8 +55,8 @@ pub(super) enum Placed {
 pub(super) struct Move {
     pub(super) to: u8,
     pub(super) begun: Instant,
-    /// The keys that the other lane has changed.
-    changed: HashSet<Vec<u8>>,
+    /// The keys that the other lane has changed, and whether a change is committed.
+    changed: HashMap<Vec<u8>, bool>,
     /// The place in the old owner's stream up to which its changes can concern the slot.
     pub(super) last: Option<u64>,
 }
@@ -66,6 +69,8 @@ struct State {
     /// For a lane and a slot that does not concern it: the place in the lane's stream up to which this
     /// is known.
     foreign: HashMap<(u8, u16), u64>,
+    /// For a lane and a slot that it owns: the place in the lane's stream up to which this is known.
+    owned: HashMap<(u8, u16), u64>,
     /// The versions of the lanes' decisions.
     versions: HashMap<u8, u64>,
     /// Whether the store has a data set of the cluster, and therefore the record.
@@ -83,7 +88,7 @@ impl State {
     fn holder(&self, key: &[u8]) -> Option<u8> {
         let slot = key_slot(key);
         match self.moves.get(&slot) {
-            Some(moving) if moving.changed.contains(key) => Some(moving.to),
+            Some(moving) if moving.changed.contains_key(key) => Some(moving.to),
             _ => self.source.owners.get(slot),
         }
     }
@@ -92,6 +97,18 @@ impl State {
     fn is_foreign(&self, lane: u8, slot: u16, place: u64) -> bool {
         let known = self.foreign.get(&(lane, slot));
         known.is_some_and(|&known| place <= known)
+    }
+
+    /// Returns whether it is known that a lane owned a slot at a place.
+    fn is_owned(&self, lane: u8, slot: u16, place: u64) -> bool {
+        let known = self.owned.get(&(lane, slot));
+        known.is_some_and(|&known| place <= known)
+    }
+
+    /// Returns whether another lane has received keys of a slot that were ignored.
+    fn is_doubtful(&self, slot: u16) -> bool {
+        let mut doubtful = self.source.doubtful.iter();
+        doubtful.any(|&(doubt, _)| doubt == slot)
     }
 
     fn foreign_or_unknown(&self, lane: u8, slot: u16, place: u64) -> Answer {
@@ -133,7 +150,7 @@ impl Rerouting<'_> {
         let moving = Move {
             to,
             begun: Instant::now(),
-            changed: HashSet::new(),
+            changed: HashMap::new(),
             last: None,
         };
         self.state.moves.insert(slot, moving);
@@ -184,6 +201,7 @@ impl Rerouting<'_> {
     pub(super) fn remove_lane(&mut self, number: u8) {
         self.state.source.lanes.retain(|lane| lane.number != number);
         self.state.foreign.retain(|&(lane, _), _| lane != number);
+        self.state.owned.retain(|&(lane, _), _| lane != number);
         let doubtful = &mut self.state.source.doubtful;
         doubtful.retain(|&(_, lane)| lane != number);
     }
@@ -199,7 +217,7 @@ impl Rerouting<'_> {
 
     pub(super) fn mark_changed(&mut self, key: &[u8]) {
         if let Some(moving) = self.state.moves.get_mut(&key_slot(key)) {
-            moving.changed.insert(key.to_vec());
+            moving.changed.insert(key.to_vec(), true);
         }
     }
 
@@ -215,7 +233,7 @@ impl Rerouting<'_> {
             self.owner(**slot).is_some_and(is_loaded) && !is_loaded(moving.to)
         });
         moves
-            .flat_map(|(_, moving)| moving.changed.iter().cloned())
+            .flat_map(|(_, moving)| moving.changed.keys().cloned())
             .collect()
     }
 
@@ -274,6 +292,7 @@ impl<'a> Routes<'a> {
             (state.is_recorded, state.is_unsaved) = (false, false);
             state.moves.clear();
             state.foreign.clear();
+            state.owned.clear();
             state.source.doubtful.clear();
             Ok(())
         })
@@ -368,13 +387,14 @@ impl<'a> Routes<'a> {
             let state = self.state.lock();
             let owner = state.source.owners.get(slot);
             match state.moves.get(&slot) {
-                Some(moving) if moving.to == lane => match (moving.changed.contains(key), kind) {
+                Some(moving) if moving.to == lane => match (moving.changed.contains_key(key), kind)
+                {
                     (true, _) => return Answer::Applies,
                     (false, Kind::Removal) => return Answer::DoesNot,
                     (false, _) => owner,
                 },
                 Some(moving) if owner == Some(lane) => {
-                    let is_changed = moving.changed.contains(key);
+                    let is_changed = moving.changed.contains_key(key);
                     return match kind {
                         Kind::Removal if is_changed => Answer::DoesNot,
                         Kind::Change if is_changed => state.foreign_or_unknown(lane, slot, place),
@@ -382,7 +402,14 @@ impl<'a> Routes<'a> {
                         Kind::Arrival => state.foreign_or_unknown(lane, slot, place),
                     };
                 }
-                None if owner == Some(lane) => return Answer::Applies,
+                None if owner == Some(lane) => {
+                    // A master that has given a slot away removes its keys.
+                    let is_sure = kind != Kind::Removal || !state.is_doubtful(slot);
+                    return match is_sure || state.is_owned(lane, slot, place) {
+                        true => Answer::Applies,
+                        false => state.foreign_or_unknown(lane, slot, place),
+                    };
+                }
                 _ => return state.foreign_or_unknown(lane, slot, place),
             }
         };
@@ -392,7 +419,7 @@ impl<'a> Routes<'a> {
         let is_same = state.source.owners.get(slot) == owner;
         match state.moves.get_mut(&slot) {
             Some(moving) if moving.to == lane && is_same => {
-                moving.changed.insert(key.to_vec());
+                moving.changed.insert(key.to_vec(), false);
             }
             // The move has ended in the meantime, and the commit finds another version.
             _ => return Answer::Applies,
@@ -400,7 +427,18 @@ impl<'a> Routes<'a> {
         if let Some(owner) = owner {
             *state.versions.entry(owner).or_default() += 1;
         }
-        Answer::Applies
+        Answer::AppliesAnew
+    }
+
+    /// Notes that the first changes of keys by the lane that they move to are committed.
+    pub(super) fn note_committed<'k>(&self, keys: impl Iterator<Item = &'k Vec<u8>>) {
+        let mut state = self.state.lock();
+        for key in keys {
+            let moving = state.moves.get_mut(&key_slot(key));
+            if let Some(is_committed) = moving.and_then(|moving| moving.changed.get_mut(key)) {
+                *is_committed = true;
+            }
+        }
     }
 
     /// Returns where a key of a lane's data set belongs, which is as of a place in the lane's stream.
@@ -410,11 +448,22 @@ impl<'a> Routes<'a> {
         let owner = state.source.owners.get(slot);
         match state.moves.get(&slot) {
             Some(moving) if moving.to == lane => Placed::Arrived,
-            Some(moving) if owner == Some(lane) && !moving.changed.contains(key) => Placed::Own,
+            Some(moving) if owner == Some(lane) && !moving.changed.contains_key(key) => Placed::Own,
             None if owner == Some(lane) => Placed::Own,
             _ if state.is_foreign(lane, slot, place) => Placed::Elsewhere,
             _ => Placed::Unknown,
         }
+    }
+
+    /// Notes that a lane owned a slot up to a place in the lane's stream.
+    pub(super) fn note_owned(&self, lane: u8, slot: u16, place: u64) {
+        self.state.lock().owned.insert((lane, slot), place);
+    }
+
+    /// Returns whether a slot belongs to a lane and does not move.
+    pub(super) fn is_settled(&self, slot: u16, lane: u8) -> bool {
+        let state = self.state.lock();
+        !state.moves.contains_key(&slot) && state.source.owners.get(slot) == Some(lane)
     }
 
     /// Notes that changes of a lane do not concern a slot up to a place in the lane's stream.
@@ -423,24 +472,32 @@ impl<'a> Routes<'a> {
     }
 }
 
-/// Begins the move of a slot to a lane, unless the slot belongs to it. Returns whether the lane's data
-/// set must be loaded first.
+/// Begins the move of a slot to a lane, unless the slot belongs to it. Calls `require` if the lane's
+/// data set must be loaded first, before the lane can commit another change.
 ///
 /// # Errors
 /// Fails if the slot is already moving to another lane.
-pub(super) fn begin_move(routes: &Routes<'_>, slot: u16, to: u8) -> Result<bool, FollowError> {
+pub(super) fn begin_move(
+    routes: &Routes<'_>,
+    slot: u16,
+    to: u8,
+    require: &dyn Fn(u8),
+) -> Result<(), FollowError> {
     routes.change(|rerouting| {
         if let Some(other) = rerouting.moving(slot).map(|moving| moving.to) {
             return match other == to {
-                true => Ok(false),
+                true => Ok(()),
                 false => Err(FollowError::MovesOn(slot)),
             };
         }
         match rerouting.owner(slot) {
-            Some(owner) if owner == to => return Ok(false),
+            Some(owner) if owner == to => return Ok(()),
             Some(_) => rerouting.begin_move(slot, to),
             None => rerouting.set_owner(slot, to),
         }
-        Ok(rerouting.settle_doubt(slot, to))
+        if rerouting.settle_doubt(slot, to) {
+            require(to);
+        }
+        Ok(())
     })
 }

@@ -298,7 +298,12 @@ impl<'c, 'a> Coordinator<'c, 'a> {
     /// Returns the state of all connections together.
     fn status(&self) -> LinkStatus {
         let lanes = self.shared.all_lanes();
-        let mut all = lanes.iter().map(|lane| lane.state.progress().status);
+        // A lane whose data set must be loaded again may still have a connection.
+        let status = |lane: &Arc<LaneState>| match self.shared.rendezvous.needs(lane.number) {
+            true => LinkStatus::Loading,
+            false => lane.state.progress().status,
+        };
+        let mut all = lanes.iter().map(status);
         match () {
             () if lanes.is_empty() => LinkStatus::Down,
             () if all.clone().any(|status| status == LinkStatus::Loading) => LinkStatus::Loading,

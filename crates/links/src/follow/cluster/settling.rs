@@ -37,9 +37,9 @@ fn begin(shared: &Shared<'_>, views: &BTreeMap<u8, Arc<View>>) -> Result<(), Fol
             if owner.is_some_and(|owner| owner.owns(slot)) {
                 continue;
             }
-            match begin_move(&shared.routes, slot, lane) {
-                Ok(false) => {}
-                Ok(true) => shared.rendezvous.require(lane),
+            let require = |lane| shared.rendezvous.require(lane);
+            match begin_move(&shared.routes, slot, lane, &require) {
+                Ok(()) => {}
                 // The last move of the slot must end first.
                 Err(FollowError::MovesOn(_)) => {}
                 Err(error) => return Err(error),
@@ -82,8 +82,8 @@ fn end(
             return Ok(!new.claims(slot) && old.keeps(slot));
         }
         let last = *moving.last.get_or_insert(old.after);
-        // A lane that loads its data set has no place.
-        if shared.rendezvous.needs(old_lane.number) {
+        // A lane that loads its data set has no place, or has not all keys of the slot.
+        if shared.rendezvous.needs(old_lane.number) || shared.rendezvous.needs(to) {
             return Ok(false);
         }
         let source = shared.store.cluster_source()?.unwrap_or_default();
