@@ -33,6 +33,8 @@ pub struct Options {
     pub journal: Option<PathBuf>,
     /// The file to which SAVE and BGSAVE write snapshots, or `None` if the operator chose none.
     pub snapshot: Option<PathBuf>,
+    /// Whether commands that change keys of a replica are sent to its source.
+    pub forwards_writes: bool,
     /// The host and the port of the source that the server follows from the start, or `None` for the
     /// one that a server followed last, if it has not ended this.
     pub source: Option<(String, u16)>,
@@ -137,6 +139,9 @@ impl Server {
         let shared = Shared::new(store, config, seen, port, files);
         if let Some(certificates) = certificates {
             shared.set_certificates(certificates);
+        }
+        if options.forwards_writes {
+            shared.forwarding.turn_on();
         }
         let (room, wanted) = shared.room();
         if room == 0 {

@@ -6,6 +6,7 @@ mod cluster_nodes;
 mod deaths;
 mod failover;
 mod filter;
+mod forward;
 mod lag;
 mod promotion;
 mod served;

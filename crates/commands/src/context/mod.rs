@@ -40,8 +40,8 @@ use crate::statistics::{Lap, Statistics};
 use crate::table::{self, Command};
 
 pub use interfaces::{
-    Connections, Control, Facts, Inbox, ReplicaFacts, Replicas, ShutdownOptions, SnapshotFile,
-    StreamFacts,
+    Connections, Control, Facts, ForwardedRequest, Inbox, ReplicaFacts, Replicas, ShutdownOptions,
+    SnapshotFile, StreamFacts,
 };
 pub use pause::Pause;
 pub(crate) use scratch::SessionScratch;
@@ -129,7 +129,8 @@ impl<'a> Context<'a> {
         if self.host.config().requires_replicas() && self.lacks_replicas() {
             return Some(CommandError::NO_REPLICAS);
         }
-        let is_refused = self.store.store().refuses_changes();
+        let is_refused =
+            self.store.store().refuses_changes() && !self.host.control.forwards_writes();
         is_refused.then_some(CommandError::READ_ONLY)
     }
 
@@ -156,7 +157,8 @@ impl<'a> Context<'a> {
         self.direct = !self.timed
             && !self.shows
             && self.session.transaction.queue.is_none()
-            && !self.host.config().requires_replicas();
+            && !self.host.config().requires_replicas()
+            && !(self.store.store().refuses_changes() && self.host.control.forwards_writes());
     }
 
     /// Discards the commands queued since MULTI, and forgets the watched keys.
