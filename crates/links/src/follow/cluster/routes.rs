@@ -387,11 +387,11 @@ impl<'a> Routes<'a> {
             let state = self.state.lock();
             let owner = state.source.owners.get(slot);
             match state.moves.get(&slot) {
-                Some(moving) if moving.to == lane => match (moving.changed.contains_key(key), kind)
-                {
-                    (true, _) => return Answer::Applies,
-                    (false, Kind::Removal) => return Answer::DoesNot,
-                    (false, _) => owner,
+                Some(moving) if moving.to == lane => match (moving.changed.get(key), kind) {
+                    (Some(true), _) | (Some(false), Kind::Removal) => return Answer::Applies,
+                    (Some(false), _) => return Answer::AppliesAnew,
+                    (None, Kind::Removal) => return Answer::DoesNot,
+                    (None, _) => owner,
                 },
                 Some(moving) if owner == Some(lane) => {
                     let is_changed = moving.changed.contains_key(key);
@@ -501,3 +501,7 @@ pub(super) fn begin_move(
         Ok(())
     })
 }
+
+#[cfg(test)]
+#[path = "routes_tests.rs"]
+mod tests;
