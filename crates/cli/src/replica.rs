@@ -18,8 +18,12 @@ pub(crate) fn followed(store: &Store) -> Option<(SourceLink, Lag)> {
     Some((link, store.lag().ok().flatten()?))
 }
 
-/// Returns the position in the source's stream up to which changes are applied.
+/// Returns the position in the source's stream up to which changes are applied, or the sum of those of
+/// all masters of a cluster.
 pub(crate) fn applied(store: &Store) -> Option<u64> {
+    if let Some(cluster) = store.cluster_source().ok().flatten() {
+        return Some(cluster.lanes.iter().map(|lane| lane.position.offset).sum());
+    }
     let source = store.source().ok().flatten();
     source.map(|source| source.position.offset)
 }

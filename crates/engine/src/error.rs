@@ -32,6 +32,8 @@ pub enum Error {
     Replica,
     /// The store is no replica, so it has no source to wait for.
     NoReplica,
+    /// The source is a cluster, so a position belongs to one of its masters, which was not named.
+    ManySources,
     /// The transaction has not locked the shard of this key. This error occurs only inside
     /// [`Store::transact`](crate::Store::transact), which then rolls back and runs again with all
     /// shards locked.
@@ -156,6 +158,10 @@ impl fmt::Display for Error {
             Error::Replica => f.write_str("You can't write against a read only replica."),
             Error::NoReplica => f.write_str(
                 "the store is no replica, so no source's changes arrive; follow a source first",
+            ),
+            Error::ManySources => f.write_str(
+                "the source is a cluster, each of whose masters has its own position; name a key of \
+                 the master",
             ),
             Error::OutsideTransaction => {
                 f.write_str("the key's shard is not locked by the transaction")

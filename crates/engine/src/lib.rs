@@ -59,6 +59,7 @@ pub use handle::clock::Frozen;
 pub use handle::reader::Reader;
 pub use handle::store::Store;
 pub use random::{Random, chance};
+pub use store::cluster::{ClusterSource, Lane, SLOTS, SlotOwners, key_slot};
 pub use store::journal_keys::{ChangedKeys, read_journal_keys};
 pub use store::name::{StoreName, journal_folder, list_stores};
 pub use store::outgoing::{Changes, LogEnds, Stream};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use undercroft_engine::lists::End;
 use undercroft_engine::{
-    AppliedPosition, DATABASES, Durability, Error, Expiry, Lag, LinkStatus, Options,
-    REPLICATION_ID, Source, SourceLink, Store, Stream, Terms, loading_database,
+    AppliedPosition, ClusterSource, DATABASES, Durability, Error, Expiry, Lag, Lane, LinkStatus,
+    Options, REPLICATION_ID, Source, SourceLink, Store, Stream, Terms, loading_database,
 };
 
 fn store(directory: &Path) -> Store {
@@ -259,6 +259,74 @@ fn wait_ends_with_the_position_at_the_timeout_or_with_the_role() {
             .expect_err("a removed file");
         assert!(store.removal().is_some(), "{ended}");
     });
+}
+
+#[test]
+fn each_lane_of_a_cluster_has_its_own_place() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let store = store(directory.path());
+    let applier = applier(&store);
+    store.set_source(&source(b'a', 5)).expect("room");
+    store.set_replica(true).expect("a setting");
+    let lane = |number: u8, offset| Lane {
+        number,
+        id: [b'0' + number; REPLICATION_ID],
+        node: format!("node {number}"),
+        host: "host".into(),
+        port: 7000,
+        position: AppliedPosition {
+            offset,
+            database: 0,
+        },
+    };
+    let mut cluster = ClusterSource {
+        lanes: vec![lane(0, 100), lane(127, 900)],
+        moving: vec![(3, 127)],
+        ..ClusterSource::default()
+    };
+    cluster.owners.set(3, Some(0));
+    applier
+        .set_cluster_source(&cluster, |_| true)
+        .expect("room");
+    let found = || store.cluster_source().expect("a whole store");
+    assert_eq!(found(), Some(cluster.clone()));
+    assert_eq!(store.source().expect("a whole store"), None);
+    let access = applier.access();
+    let position = lane(127, 950).position;
+    access.note_applied_in(127, position).expect("room");
+    cluster.lanes[1].position = position;
+    assert_eq!(found(), Some(cluster.clone()));
+    // A record without new places keeps those of the lanes.
+    cluster.moving.clear();
+    applier
+        .set_cluster_source(&cluster, |_| false)
+        .expect("room");
+    assert_eq!(found(), Some(cluster.clone()));
+    // A new data set of a lane begins at a lower place.
+    cluster.lanes[1].position.offset = 20;
+    applier
+        .finish_loading_cluster(&cluster, |lane| lane == 127)
+        .expect("room");
+    assert_eq!(found(), Some(cluster));
+    let applied = |lane, offset| store.has_applied_in(lane, offset);
+    assert!(applied(Some(0), 100).expect("a replica"));
+    assert!(!applied(Some(127), 21).expect("a replica"));
+    assert!(matches!(applied(None, 1), Err(Error::ManySources)));
+    let link = SourceLink {
+        source_offset: 50,
+        recorded: store.now(),
+        ..SourceLink::default()
+    };
+    store.set_source_link(&link).expect("room");
+    store.set_lane_link(127, &link).expect("room");
+    assert_eq!(
+        store.lag().expect("a whole store").map(|lag| lag.bytes),
+        Some(30)
+    );
+    store.forget_source().expect("room");
+    assert_eq!(found(), None);
+    let problems = store.check().expect("a check").problems;
+    assert!(problems.is_empty(), "{problems:?}");
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub struct Options {
     pub journal: Option<PathBuf>,
     /// The file to which SAVE and BGSAVE write snapshots, or `None` if the operator chose none.
     pub snapshot: Option<PathBuf>,
+    /// Whether commands that change keys of a replica are sent to its source.
+    pub forwards_writes: bool,
     /// The host and the port of the source that the server follows from the start, or `None` for the
     /// one that a server followed last, if it has not ended this.
     pub source: Option<(String, u16)>,
@@ -146,6 +148,9 @@ impl Server {
         shared
             .define_users(&shared.store())
             .map_err(|text| Error::new("loading the users (ACL)", io::Error::other(text)))?;
+        if options.forwards_writes {
+            shared.forwarding.turn_on();
+        }
         let (room, wanted) = shared.room();
         if room == 0 {
             return Err(Error::new(

@@ -12,8 +12,9 @@ is stopped. Every process reads the data at the speed of a local store; changes 
 The store is created if it does not exist. If the connection is lost or this command is killed, it continues with the \
 next change, or loads the data set again if the server no longer has the changes; readers see the old data until then.
 
-URL is redis://[user:password@]host[:port], rediss:// for TLS, unix:///path or \
-redis+sentinel://host[:port],host[:port]/name. The environment variable UNDERCROFT_FOLLOW can contain it, so that the \
+URL is redis://[user:password@]host[:port], rediss:// for TLS, unix:///path, \
+redis+sentinel://host[:port],host[:port]/name or redis+cluster://host[:port],host[:port]. If the server belongs to a \
+cluster, all masters of the cluster are followed, also while slots move and after failovers. The environment variable UNDERCROFT_FOLLOW can contain it, so that the \
 password does not appear in the list of processes.
 
 --db and --prefix keep a part of the server's data in the store: the keys of one database, or those whose names begin with \
@@ -29,6 +30,7 @@ writers continue, the store stays a replica, and the command fails.
 Examples:
   undercroft follow redis://db.example:6379 --store cache
   undercroft follow redis+sentinel://s1,s2,s3/main --store cache --elect
+  undercroft follow redis+cluster://node1:7000,node2:7000 --store cache
   undercroft follow redis://db.example:6379 --store cache --promote
   undercroft follow --end --store cache")]
 pub(crate) struct Follow {

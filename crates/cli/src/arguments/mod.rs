@@ -4,11 +4,13 @@
 //! - `journal`: defines the options of the subcommands for journals.
 //! - `store`: defines how the command line names a store.
 //! - `tls`: defines the options of the subcommand `tls`.
+//! - `writes`: defines what a server does with commands that change keys of a replica.
 
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod store;
 pub(crate) mod tls;
+pub(crate) mod writes;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -23,6 +25,7 @@ use crate::arguments::journal::{Journal, Recover};
 pub(crate) use crate::arguments::store::DEFAULT_STORE;
 use crate::arguments::store::{StoreArgument, StoreOption};
 use crate::arguments::tls::Tls;
+use crate::arguments::writes::Writes;
 use crate::size::parse_bytes;
 
 const ABOUT: &str = "\
@@ -349,6 +352,16 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) threads: Option<String>,
+    /// What to do with commands that change keys while the store follows a source: refuse them (READONLY), or
+    /// forward them to the source
+    #[arg(
+        long,
+        value_name = "HOW",
+        env = "UNDERCROFT_WRITES",
+        hide_env_values = true,
+        default_value = "refuse"
+    )]
+    pub(crate) writes: Writes,
     /// Configuration file
     #[arg(
         long,

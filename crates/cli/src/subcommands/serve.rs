@@ -13,6 +13,7 @@ use undercroft_engine::{Durability, Store, Terms};
 use undercroft_server::{Handle, Options, Server, log};
 
 use crate::arguments::Serve;
+use crate::arguments::writes::Writes;
 use crate::failure::{FAILURE, Failure, Outcome, SUCCESS, at};
 use crate::settings::Settings;
 use crate::size::human;
@@ -66,6 +67,7 @@ fn serve(arguments: &Serve) -> Outcome {
         config_file: config_file(arguments),
         journal: terms.journal.clone(),
         snapshot,
+        forwards_writes: arguments.writes == Writes::Forward,
         source: settings.source.clone(),
         users: settings.users.clone(),
     };

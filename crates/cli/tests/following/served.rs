@@ -18,11 +18,16 @@ pub(crate) struct Served(Child);
 impl Served {
     /// Serves the store of a place with lines of a configuration file, and waits until it answers.
     pub(crate) fn start(place: &Place, lines: &str) -> Served {
+        Served::start_with(place, lines, &[])
+    }
+
+    /// Serves with further options.
+    pub(crate) fn start_with(place: &Place, lines: &str, options: &[&str]) -> Served {
         let (config, socket) = (place.path("conf"), place.path("socket"));
         fs::write(&config, format!("port 0\nunixsocket {socket}\n{lines}")).expect("a file");
         let path = place.path("store");
         let mut serve = command(&["serve", "--config", &config, "--store", &path]);
-        let child = serve.stderr(Stdio::null()).spawn();
+        let child = serve.args(options).stderr(Stdio::null()).spawn();
         let served = Served(child.expect("the binary runs"));
         let id = format!("process_id:{}", served.0.id());
         until(

@@ -13,7 +13,22 @@ use undercroft_engine::waiting::{WaitOutcome, Wanted};
 use undercroft_engine::{Access, Error, Store};
 
 use crate::config::{Parameter, Value};
+use crate::protocol::Protocol;
+use crate::reply::Tree;
 use crate::session::{ClientInfo, KillFilter, Session};
+
+/// Commands for the source of a replica.
+#[derive(Clone, Debug)]
+pub struct ForwardedRequest {
+    /// The commands, each a name and arguments.
+    pub commands: Vec<Vec<Vec<u8>>>,
+    /// A key of the commands, which selects the master of a cluster.
+    pub key: Option<Vec<u8>>,
+    /// The database in which the commands run.
+    pub database: usize,
+    /// The version of the protocol of the reply.
+    pub protocol: Protocol,
+}
 
 /// The clients connected to a process, and their authentication. The default implementations suit a
 /// process that has no connections.
@@ -328,6 +343,22 @@ pub trait Control: Send + Sync {
     ) -> Result<Vec<Option<String>>, String> {
         let _ = (server, timeout, commands);
         Err("ERR MIGRATE needs a server: the store is embedded in this process".to_owned())
+    }
+
+    /// Returns whether commands that change keys of a replica are sent to its source. Otherwise they are
+    /// refused.
+    fn forwards_writes(&self) -> bool {
+        false
+    }
+
+    /// Sends commands to the source of a replica, waits until the store has their changes, and returns
+    /// the reply to the last command.
+    ///
+    /// # Errors
+    /// Returns the complete error reply, including its code, if the source cannot be reached.
+    fn forward(&self, request: &ForwardedRequest) -> Result<Tree, String> {
+        let _ = request;
+        Err("READONLY You can't write against a read only replica.".to_owned())
     }
 
     /// Returns the replicas of the server, or `None` if the process cannot have any.

@@ -43,8 +43,8 @@ use crate::users::{AclLog, UserCache};
 
 pub(crate) use gate::{Handlers, Permit, Refusal};
 pub use interfaces::{
-    Connections, Control, Facts, Inbox, ReplicaFacts, Replicas, ShutdownOptions, SnapshotFile,
-    StreamFacts,
+    Connections, Control, Facts, ForwardedRequest, Inbox, ReplicaFacts, Replicas, ShutdownOptions,
+    SnapshotFile, StreamFacts,
 };
 pub use pause::Pause;
 pub(crate) use scratch::SessionScratch;
@@ -132,7 +132,8 @@ impl<'a> Context<'a> {
         if self.host.config().requires_replicas() && self.lacks_replicas() {
             return Some(CommandError::NO_REPLICAS);
         }
-        let is_refused = self.store.store().refuses_changes();
+        let is_refused =
+            self.store.store().refuses_changes() && !self.host.control.forwards_writes();
         is_refused.then_some(CommandError::READ_ONLY)
     }
 
@@ -150,7 +151,9 @@ impl<'a> Context<'a> {
         self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold())
             || self.host.latency().watches();
         self.shows = self.host.connections.is_monitored();
+        let forwards = self.store.store().refuses_changes() && self.host.control.forwards_writes();
         self.direct = !self.timed
+            && !forwards
             && !self.shows
             && self.session.transaction.queue.is_none()
             && self.session.login.is_unrestricted()

@@ -2,9 +2,11 @@
 //!
 //! Only servers and programs that embed a store call this module. No code in this crate calls it.
 //!
+//! - `forward`: sends commands that change keys of a replica to its source.
 //! - `handlers`: defines the table of all command handlers, indexed by command number.
 //! - `queue`: queues commands between MULTI and EXEC.
 
+mod forward;
 mod handlers;
 mod queue;
 
@@ -144,6 +146,9 @@ fn run(
         Ok(admitted) => admitted,
         Err(error) => return Err(refuse(context, arguments, error).into()),
     };
+    if forward::applies(context, command) {
+        return forward::run(context, command, arguments, reply);
+    }
     if context.session.transaction.queue.is_some() && !queue::runs_at_once(command) {
         queue::add(context, command, arguments)?;
         reply.simple("QUEUED");

@@ -199,9 +199,10 @@ impl Session {
     }
 
     /// Makes the next EXEC record a place in the stream of a replica's source, in the transaction
-    /// itself. The queued commands must be those before the place.
-    pub fn set_applied(&mut self, position: AppliedPosition) {
-        self.transaction.applied = Some(position);
+    /// itself. The queued commands must be those before the place. If the source is a cluster, the
+    /// stream is that of a lane.
+    pub fn set_applied(&mut self, lane: Option<u8>, position: AppliedPosition) {
+        self.transaction.applied = Some((lane, position));
     }
 
     /// Returns whether the connection must be closed after a change of the users: its user was

@@ -200,8 +200,9 @@ pub(crate) struct TransactionState {
     pub(crate) queue: Option<Arc<CommandQueue>>,
     /// The keys named by WATCH, with their state at that time.
     pub(crate) watches: Vec<Watch>,
-    /// The place in the stream of a replica's source after the queued commands, which EXEC records.
-    pub(crate) applied: Option<AppliedPosition>,
+    /// The place in the stream of a replica's source after the queued commands, which EXEC records. If
+    /// the source is a cluster, the stream is that of a lane.
+    pub(crate) applied: Option<(Option<u8>, AppliedPosition)>,
 }
 
 impl TransactionState {

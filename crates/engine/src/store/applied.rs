@@ -7,6 +7,7 @@ use undercroft_memory::ShardSet;
 
 use crate::error::Error;
 use crate::handle::store::Store;
+use crate::store::cluster::lane_position_in;
 use crate::store::replication::position_in;
 
 /// The pauses between the first looks and between later ones. A look costs a few loads from a shard, so
@@ -19,19 +20,39 @@ impl Store {
     /// Returns whether all changes before a position of the source's stream are applied.
     ///
     /// # Errors
-    /// Returns [`Error::NoReplica`] if the store is no replica, or fails if the store is damaged.
+    /// Returns [`Error::NoReplica`] if the store is no replica, [`Error::ManySources`] if its source is
+    /// a cluster, or fails if the store is damaged.
     pub fn has_applied(&self, offset: u64) -> Result<bool, Error> {
+        self.has_applied_in(None, offset)
+    }
+
+    /// Returns whether all changes before a position are applied, of the stream of a server or of a
+    /// lane of a cluster.
+    ///
+    /// # Errors
+    /// Returns the errors of [`has_applied`](Self::has_applied).
+    pub fn has_applied_in(&self, lane: Option<u8>, offset: u64) -> Result<bool, Error> {
         if !self.is_replica() {
             return Err(Error::NoReplica);
         }
-        if !self.has_source()? {
-            return Ok(false);
+        let is_complete = match lane {
+            None => self.has_source()?,
+            Some(_) => self.has_cluster()?,
+        };
+        if !is_complete {
+            return match lane.is_none() && self.has_cluster()? {
+                true => Err(Error::ManySources),
+                false => Ok(false),
+            };
         }
         // Each shard alone: its word counts once it is committed, and a read of all shards at once
         // would have to wait for the changes of any.
         for shard in self.all_shards().iter() {
             let position = self.read(ShardSet::one(shard), |reader| {
-                Ok::<_, Error>(position_in(reader, shard))
+                Ok::<_, Error>(match lane {
+                    None => position_in(reader, shard),
+                    Some(lane) => lane_position_in(reader, shard, lane),
+                })
             })?;
             if position.offset >= offset {
                 return Ok(true);
@@ -48,14 +69,29 @@ impl Store {
     /// (`master_repl_offset` of `INFO replication`), and waits for that position before it reads.
     ///
     /// # Errors
-    /// Returns [`Error::NoReplica`] if the store is no replica or ceases to be one, an error for which
-    /// [`Error::is_wait`] is true if a signal handler of the language runtime must run, or an error if
-    /// the store's file is removed.
+    /// Returns [`Error::NoReplica`] if the store is no replica or ceases to be one,
+    /// [`Error::ManySources`] if its source is a cluster, an error for which [`Error::is_wait`] is true
+    /// if a signal handler of the language runtime must run, or an error if the store's file is removed.
     pub fn wait_until_applied(&self, offset: u64, timeout: Duration) -> Result<bool, Error> {
+        self.wait_until_applied_in(None, offset, timeout)
+    }
+
+    /// Waits until all changes before a position are applied, like
+    /// [`wait_until_applied`](Self::wait_until_applied), of the stream of a server or of a lane of a
+    /// cluster.
+    ///
+    /// # Errors
+    /// Returns the errors of [`wait_until_applied`](Self::wait_until_applied).
+    pub fn wait_until_applied_in(
+        &self,
+        lane: Option<u8>,
+        offset: u64,
+        timeout: Duration,
+    ) -> Result<bool, Error> {
         let start = Instant::now();
         let mut pause = PAUSES.0;
         loop {
-            let look = || match self.has_applied(offset) {
+            let look = || match self.has_applied_in(lane, offset) {
                 // A stopped writer holds a lock, and its changes are not applied yet.
                 Err(error) if error.is_busy() => Ok(false),
                 found => found,

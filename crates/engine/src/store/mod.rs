@@ -3,6 +3,7 @@
 //!
 //! - `above`: callbacks through which `transaction` calls modules that it does not depend on.
 //! - `applied`: waits until a replica has applied a position of its source's stream.
+//! - `cluster`: the source of a replica's keys if it is a cluster.
 //! - `dead_processes`: cleanup of the waits and subscriptions of dead processes.
 //! - `durability`: the journal and the checkpoints of a store.
 //! - `flush`: removing all keys of databases.
@@ -16,6 +17,7 @@
 
 mod above;
 mod applied;
+pub(crate) mod cluster;
 mod dead_processes;
 mod durability;
 mod flush;

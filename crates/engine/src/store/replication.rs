@@ -27,10 +27,10 @@ const DATABASE_BITS: u32 = 4;
 const _: () = assert!(DATABASES == 1 << DATABASE_BITS);
 
 /// The key of the replication id in its dictionary.
-const ID: &[u8] = b"id";
+pub(super) const ID: &[u8] = b"id";
 
 /// The key of the [`SourceLink`] in the same dictionary.
-const LINK: &[u8] = b"link";
+pub(super) const LINK: &[u8] = b"link";
 
 /// The number of bytes in a replication id.
 pub const REPLICATION_ID: usize = 40;
@@ -48,11 +48,11 @@ pub struct AppliedPosition {
 }
 
 impl AppliedPosition {
-    fn to_word(self) -> u64 {
+    pub(super) fn to_word(self) -> u64 {
         self.offset << DATABASE_BITS | self.database as u64 & (DATABASES as u64 - 1)
     }
 
-    fn of_word(word: u64) -> AppliedPosition {
+    pub(super) fn of_word(word: u64) -> AppliedPosition {
         AppliedPosition {
             offset: word >> DATABASE_BITS,
             database: (word & (DATABASES as u64 - 1)) as usize,
@@ -114,7 +114,7 @@ impl SourceLink {
     /// The number of numbers in a record.
     const NUMBERS: usize = 11;
 
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         let numbers: [u64; Self::NUMBERS] = [
             u64::from(self.port),
             self.status as u64,
@@ -136,6 +136,11 @@ impl SourceLink {
         // A character that is cut in half is shown as a replacement character.
         bytes.extend(self.error.bytes().take(Self::ERROR_MAX));
         bytes
+    }
+
+    /// Returns the number of bytes that the source's stream has after a place, as far as is known.
+    pub fn bytes_after(&self, applied: u64) -> u64 {
+        self.source_offset.max(self.offset).saturating_sub(applied)
     }
 
     fn of_bytes(bytes: &[u8]) -> Option<SourceLink> {
@@ -248,13 +253,16 @@ impl Store {
     /// Fails if the store is damaged.
     pub fn source_link(&self) -> Result<Option<SourceLink>, Error> {
         let bytes = self.read(ShardSet::one(0), |reader| source_text(self, reader, LINK))?;
-        let link = bytes.as_deref().and_then(SourceLink::of_bytes);
-        Ok(link.map(|mut link| {
-            if self.now().saturating_sub(link.recorded) > SourceLink::ABANDONED {
-                link.status = LinkStatus::Down;
-            }
-            link
-        }))
+        Ok(bytes.and_then(|bytes| self.current_link(&bytes)))
+    }
+
+    /// Returns the connection that a record describes. It is down if the record is not current.
+    pub(super) fn current_link(&self, record: &[u8]) -> Option<SourceLink> {
+        let mut link = SourceLink::of_bytes(record)?;
+        if self.now().saturating_sub(link.recorded) > SourceLink::ABANDONED {
+            link.status = LinkStatus::Down;
+        }
+        Some(link)
     }
 
     /// Returns how far the store is from its source, or `None` if it is no replica.
@@ -265,9 +273,20 @@ impl Store {
         let Some(link) = self.source_link()?.filter(|_| self.is_replica()) else {
             return Ok(None);
         };
-        let source = self.source()?;
-        let applied = source.map_or(0, |source| source.position.offset);
-        let bytes = link.source_offset.max(link.offset).saturating_sub(applied);
+        let bytes = match self.cluster_source()? {
+            Some(cluster) => {
+                let mut bytes = 0;
+                for lane in &cluster.lanes {
+                    let link = self.lane_link(lane.number)?.unwrap_or_default();
+                    bytes += link.bytes_after(lane.position.offset);
+                }
+                bytes
+            }
+            None => {
+                let source = self.source()?;
+                link.bytes_after(source.map_or(0, |source| source.position.offset))
+            }
+        };
         let is_current = link.status == LinkStatus::Up && bytes == 0;
         let milliseconds = match link.current {
             0 => None,
@@ -389,12 +408,17 @@ impl Access<'_> {
     /// # Errors
     /// Returns the errors of [`Store::write`].
     pub fn note_applied(&self, position: AppliedPosition) -> Result<(), Error> {
+        self.note_place(APPLIED, position)
+    }
+
+    /// Records a place in one of the shards that are locked, or in the first shard.
+    pub(super) fn note_place(&self, word: usize, position: AppliedPosition) -> Result<(), Error> {
         let locked = self.running.map(|running| running.shards());
         let shard = locked.and_then(|shards| shards.iter().next()).unwrap_or(0);
         self.write(ShardSet::one(shard), |writer| {
             Ok(writer
                 .transaction
-                .set_root(shard, APPLIED, position.to_word())?)
+                .set_root(shard, word, position.to_word())?)
         })
     }
 }

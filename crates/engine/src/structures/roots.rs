@@ -101,6 +101,11 @@ pub(crate) const CHANGES_LOST: usize = CHANGE_LOG + 4;
 pub(crate) const BACKLOG: usize = CHANGE_LOG + 8;
 pub(crate) const BACKLOG_SENT: usize = BACKLOG + 4;
 
+/// The first of the words with the positions up to which a replica has applied the changes of this
+/// shard from each master of a cluster, and their number; see `store/cluster.rs`.
+pub(crate) const LANES: usize = 896;
+pub(crate) const LANES_MAX: usize = 128;
+
 /// Returns the numbers of all internal dictionaries, which clients cannot see.
 pub(crate) fn hidden() -> impl Iterator<Item = usize> + Clone {
     let subscriptions = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
@@ -127,7 +132,8 @@ const _: () = assert!(DYING < USERS * DATABASE_WORDS && SOURCE < SUBSCRIPTIONS);
 const _: () = assert!(USERS < PARCELS);
 const _: () = assert!(PARCELS < SCRIPTS && SCRIPTS < LIBRARIES && LIBRARIES < SOURCE);
 const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
-const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS && BACKLOG_SENT < ROOT_WORDS);
+const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS && BACKLOG_SENT < LANES);
+const _: () = assert!(LANES + LANES_MAX <= ROOT_WORDS);
 
 /// Identifies the root words of one database in one shard.
 #[derive(Clone, Copy, Debug)]

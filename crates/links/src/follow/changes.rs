@@ -11,11 +11,12 @@ use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::{Login, Session};
 use undercroft_commands::{Context, execute};
 use undercroft_engine::{AppliedPosition, DATABASES, Store};
-use undercroft_resp::{Limits, Parsed, RequestParser, encode};
+use undercroft_resp::{Limits, Parsed, RequestParser};
 
 use crate::follow::error::{FollowError, is_lack_of_space};
-use crate::follow::filter::{Effect, KeyFilter};
+use crate::follow::filter::Effect;
 use crate::follow::newer::{self, Known};
+use crate::follow::part::Part;
 use crate::follow::state::FollowState;
 
 /// The maximum number of commands that are applied as one transaction.
@@ -28,7 +29,7 @@ const AGAIN: Duration = Duration::from_millis(1);
 /// The session in which a source's changes are applied.
 pub(super) struct Changes<'a> {
     store: &'a Store,
-    filter: &'a KeyFilter,
+    part: &'a dyn Part,
     /// Whether fields of hashes lose their expiries.
     drops_expiry: bool,
     host: Host<'a>,
@@ -42,11 +43,11 @@ pub(super) struct Changes<'a> {
     recorded: AppliedPosition,
     /// The number of commands in the current transaction.
     queued: usize,
-    /// The commands of the current transaction as they arrived, which are queued again if there was
-    /// no space to apply them.
+    /// The commands of the current transaction as they arrived, also those that do not apply. They are
+    /// queued again if there was no space to apply them, or if their keys have moved.
     pending: Vec<u8>,
     /// The database that was selected before the current transaction.
-    begun_in: u32,
+    begun_in: usize,
     /// Whether the commands of the current transaction must be queued again.
     must_requeue: bool,
     /// Whether the transaction is one of the source.
@@ -57,7 +58,7 @@ pub(super) struct Changes<'a> {
 
 impl<'a> Changes<'a> {
     pub(super) fn new(
-        (store, filter, drops_expiry): (&'a Store, &'a KeyFilter, bool),
+        (store, part, drops_expiry): (&'a Store, &'a dyn Part, bool),
         host: Host<'a>,
         state: &'a FollowState,
         stops: &'a dyn Fn() -> bool,
@@ -65,7 +66,7 @@ impl<'a> Changes<'a> {
     ) -> Result<Changes<'a>, FollowError> {
         let mut changes = Changes {
             store,
-            filter,
+            part,
             drops_expiry,
             host,
             state,
@@ -147,7 +148,12 @@ impl<'a> Changes<'a> {
     /// a change have arrived since.
     pub(super) fn record_position(&mut self) -> Result<(), FollowError> {
         if self.queued == 0 && !self.is_source_transaction && self.recorded != self.position {
-            match self.store.access().note_applied(self.position) {
+            let access = self.store.access();
+            let noted = match self.part.lane() {
+                None => access.note_applied(self.position),
+                Some(lane) => access.note_applied_in(lane, self.position),
+            };
+            match noted {
                 // The next change records it.
                 Err(error) if is_lack_of_space(&error) => return Ok(()),
                 noted => noted?,
@@ -189,6 +195,10 @@ impl<'a> Changes<'a> {
 
     /// Runs a command that is not part of a transaction.
     fn run_alone(&mut self, words: &[&[u8]], length: u64) -> Result<(), FollowError> {
+        if !self.part.has_libraries() {
+            self.position.offset += length;
+            return Ok(());
+        }
         let reply = self.run(words)?;
         if let Tree::Error(text) = &reply
             && is_no_space(text)
@@ -223,59 +233,69 @@ impl<'a> Changes<'a> {
             return self.commit();
         }
         if is("SELECT") {
-            let number = words.get(1).and_then(|word| std::str::from_utf8(word).ok());
-            let number = number.and_then(|text| text.parse::<usize>().ok());
-            let database = number.filter(|&number| number < DATABASES).ok_or_else(|| {
-                FollowError::Unsupported(format!(
-                    "SELECT of a database that does not exist; a store has {DATABASES}"
-                ))
-            })?;
+            let database = selected(words)?;
+            if database != 0 && self.part.lane().is_some() {
+                return Err(FollowError::Unsupported(format!(
+                    "SELECT {database}, although only database 0 of a cluster can be followed"
+                )));
+            }
             self.position.database = database;
             if !self.is_source_transaction {
                 return self.select(database);
             }
         }
-        match newer::known(words, self.drops_expiry) {
-            Known::Same if self.filter.is_all() => {
-                self.queue(words)?;
-                self.pending.extend_from_slice(bytes);
-            }
-            Known::Same => self.queue_followed(words)?,
-            Known::As(words) => self.queue_followed(&words)?,
-            Known::Dropped => {}
+        if self.pending.is_empty() {
+            self.begun_in = self.session.database as usize;
+            self.part.begin();
         }
+        self.queue_known(self.position, words)?;
+        self.pending.extend_from_slice(bytes);
         if self.queued >= COMMANDS_MAX && !self.is_source_transaction {
             return self.commit();
         }
         Ok(())
     }
 
-    /// Adds the part of a command that concerns followed keys to the current transaction.
-    fn queue_followed(&mut self, words: &[&[u8]]) -> Result<(), FollowError> {
-        let part = match self.filter.effect(self.position.database, words) {
-            Effect::Nothing => return Ok(()),
-            Effect::Whole => return self.queue_new(words),
-            Effect::Part(part) => part,
-            Effect::Unknown => {
-                let name = words[0].escape_ascii().to_string();
-                return Err(FollowError::Unfiltered(name));
-            }
-        };
-        let part: Vec<&[u8]> = part.iter().map(Vec::as_slice).collect();
-        self.queue_new(&part)
+    /// Adds the part of a command that applies to the current transaction. The command ends at a
+    /// place in the stream.
+    fn queue_known(&mut self, place: AppliedPosition, words: &[&[u8]]) -> Result<(), FollowError> {
+        match newer::known(words, self.drops_expiry) {
+            Known::Same if self.part.is_all() => self.queue(words),
+            Known::Same => self.queue_part(place, words),
+            Known::As(words) => self.queue_part(place, &words),
+            Known::Dropped => Ok(()),
+        }
     }
 
-    /// Adds a command that did not arrive in this form to the current transaction.
-    fn queue_new(&mut self, words: &[&[u8]]) -> Result<(), FollowError> {
-        self.queue(words)?;
-        encode::command(&mut self.pending, words);
-        Ok(())
+    fn queue_part(&mut self, place: AppliedPosition, words: &[&[u8]]) -> Result<(), FollowError> {
+        let effect = self.part.effect(place, words)?;
+        self.queue_effect(words, effect)
+    }
+
+    fn queue_effect(&mut self, words: &[&[u8]], effect: Effect) -> Result<(), FollowError> {
+        match effect {
+            Effect::Nothing => Ok(()),
+            Effect::Whole => self.queue(words),
+            Effect::Part(part) => {
+                let part: Vec<&[u8]> = part.iter().map(Vec::as_slice).collect();
+                self.queue(&part)
+            }
+            Effect::Anew(keys, effect) => {
+                let keys = keys.iter().map(Vec::as_slice);
+                let removal: Vec<&[u8]> = [&b"DEL"[..]].into_iter().chain(keys).collect();
+                self.queue(&removal)?;
+                self.queue_effect(words, *effect)
+            }
+            Effect::Unknown => {
+                let name = words[0].escape_ascii().to_string();
+                Err(FollowError::Unfiltered(name))
+            }
+        }
     }
 
     /// Adds a command to the current transaction.
     fn queue(&mut self, words: &[&[u8]]) -> Result<(), FollowError> {
         if self.queued == 0 {
-            self.begun_in = self.session.database;
             self.run(&[b"MULTI"])?;
         }
         let reply = self.run(words)?;
@@ -301,12 +321,22 @@ impl<'a> Changes<'a> {
     /// Queues the commands of a transaction again that could not be applied.
     fn requeue(&mut self) -> Result<(), FollowError> {
         let pending = std::mem::take(&mut self.pending);
+        let begun_in = self.begun_in;
         self.forget_queued();
-        self.select(self.begun_in as usize)?;
+        self.begun_in = begun_in;
+        self.select(begun_in)?;
+        self.part.begin();
+        let mut place = AppliedPosition {
+            database: begun_in,
+            ..self.position
+        };
         let (mut parser, mut at) = (RequestParser::new(Limits::default()), 0);
         while let Ok(Parsed::Command(length)) = parser.parse(&pending[at..]) {
             let words: Vec<&[u8]> = parser.args(&pending[at..]).iter().collect();
-            self.queue(&words)?;
+            if is(&words, "SELECT") {
+                place.database = selected(&words)?;
+            }
+            self.queue_known(place, &words)?;
             at += length;
         }
         self.pending = pending;
@@ -318,11 +348,23 @@ impl<'a> Changes<'a> {
         if self.must_requeue {
             self.requeue()?;
         }
-        if self.queued == 0 {
-            return Ok(());
-        }
-        self.session.set_applied(self.position);
-        let reply = self.run(&[b"EXEC"])?;
+        let reply = loop {
+            if self.queued == 0 {
+                self.forget_queued();
+                return Ok(());
+            }
+            self.session.set_applied(self.part.lane(), self.position);
+            let (part, mut reply) = (self.part, Tree::Null);
+            let is_valid = part.commit(&mut || {
+                reply = self.run(&[b"EXEC"])?;
+                Ok(())
+            })?;
+            if is_valid {
+                break reply;
+            }
+            self.run(&[b"DISCARD"])?;
+            self.requeue()?;
+        };
         match &reply {
             Tree::Array(replies) => {
                 for reply in replies {
@@ -397,6 +439,17 @@ impl<'a> Changes<'a> {
             thread::sleep(AGAIN);
         }
     }
+}
+
+/// Returns the database that SELECT names.
+fn selected(words: &[&[u8]]) -> Result<usize, FollowError> {
+    let number = words.get(1).and_then(|word| std::str::from_utf8(word).ok());
+    let number = number.and_then(|text| text.parse::<usize>().ok());
+    number.filter(|&number| number < DATABASES).ok_or_else(|| {
+        FollowError::Unsupported(format!(
+            "SELECT of a database that does not exist; a store has {DATABASES}"
+        ))
+    })
 }
 
 /// Returns whether a command has this name.

@@ -30,6 +30,12 @@ pub enum FollowError {
     NoSpace(String),
     /// The source made this change to keys that the store has from keys that its filter leaves out.
     Unfiltered(String),
+    /// The cluster is not in a state that can be followed, for this reason. It can be later.
+    Cluster(String),
+    /// A slot of the cluster moves to a third master before its last move is over.
+    MovesOn(u16),
+    /// The data set of a master must be loaded again, for this reason.
+    Reload(String),
     /// The store cannot be promoted, for this reason.
     Promotion(String),
     /// Another process already follows a source for this store.
@@ -103,6 +109,14 @@ impl fmt::Display for FollowError {
                 "{text} needs keys of the source that this store leaves out; loading the data set \
                  again"
             ),
+            FollowError::Cluster(text) => write!(formatter, "the cluster: {text}"),
+            FollowError::MovesOn(slot) => write!(
+                formatter,
+                "slot {slot} of the cluster moves on before its last move is over; waiting for that"
+            ),
+            FollowError::Reload(text) => {
+                write!(formatter, "{text}; loading the data set again")
+            }
             FollowError::Promotion(text) => {
                 write!(formatter, "the store stays a replica: {text}")
             }

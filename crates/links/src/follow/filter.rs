@@ -24,6 +24,8 @@ pub(super) enum Effect {
     Nothing,
     /// As this command.
     Part(Vec<Vec<u8>>),
+    /// With this effect, after these keys have been removed, whose values are those of another master.
+    Anew(Vec<Vec<u8>>, Box<Effect>),
     /// It needs keys that the store does not have, so the data set must be loaded again.
     Unknown,
 }
@@ -65,8 +67,14 @@ impl KeyFilter {
         }
     }
 
-    /// Returns how a command applies that the source runs with a selected database.
-    pub(super) fn effect(&self, selected: usize, words: &[&[u8]]) -> Effect {
+    /// Returns how a command applies that the source runs with a selected database. `has` returns
+    /// whether the store has a key of a database.
+    pub(super) fn effect(
+        &self,
+        selected: usize,
+        words: &[&[u8]],
+        has: &dyn Fn(usize, &[u8]) -> bool,
+    ) -> Effect {
         let name = words[0].to_ascii_uppercase();
         // A database that does not exist is an error of the command itself.
         let number = |word: Option<&&[u8]>| {
@@ -87,7 +95,7 @@ impl KeyFilter {
             }
             (b"MOVE", Some(_)) if words.len() == 3 => {
                 let to = number(words.get(2)).unwrap_or(selected);
-                return match (self.has(selected, words[1]), self.has(to, words[1])) {
+                return match (has(selected, words[1]), has(to, words[1])) {
                     (true, true) => Effect::Whole,
                     (true, false) => part(&[b"DEL", words[1]]),
                     (false, true) => Effect::Unknown,
@@ -99,7 +107,7 @@ impl KeyFilter {
                 let place = words[3..].iter().position(is_database);
                 let to = place.and_then(|place| number(words.get(3 + place + 1)));
                 let to = to.unwrap_or(selected);
-                return match (self.has(selected, words[1]), self.has(to, words[2])) {
+                return match (has(selected, words[1]), has(to, words[2])) {
                     (true, true) => Effect::Whole,
                     (_, false) => Effect::Nothing,
                     (false, true) => Effect::Unknown,
@@ -107,7 +115,7 @@ impl KeyFilter {
             }
             _ => {}
         }
-        self.effect_on_keys(selected, &name, words)
+        effect_on_keys(&name, words, &|key| has(selected, key))
     }
 
     fn whole_if(&self, applies: bool) -> Effect {
@@ -116,69 +124,71 @@ impl KeyFilter {
             false => Effect::Nothing,
         }
     }
+}
 
-    fn effect_on_keys(&self, selected: usize, name: &[u8], words: &[&[u8]]) -> Effect {
-        let Ok(command) = resolve(words) else {
-            return Effect::Whole;
-        };
-        // Each key, and whether the command writes it.
-        let mut keys: Vec<(&[u8], bool)> = command
-            .keys_of(words)
-            .filter(|(_, flags)| !flags.has(KeyFlag::NotKey))
-            .map(|(key, flags)| (key, !flags.has(KeyFlag::ReadOnly)))
-            .collect();
-        if name == b"SORT" {
-            let is_store = |word: &[u8]| word.eq_ignore_ascii_case(b"STORE");
-            let place = words.iter().rposition(|word| is_store(word));
-            let target = place.and_then(|place| words.get(place + 1));
-            keys.extend(target.map(|key| (*key, true)));
+/// Returns the keys of a command, and whether the command writes each of them.
+pub(super) fn keys_of<'w>(words: &'w [&'w [u8]]) -> Vec<(&'w [u8], bool)> {
+    let Ok(command) = resolve(words) else {
+        return Vec::new();
+    };
+    let mut keys: Vec<(&[u8], bool)> = command
+        .keys_of(words)
+        .filter(|(_, flags)| !flags.has(KeyFlag::NotKey))
+        .map(|(key, flags)| (key, !flags.has(KeyFlag::ReadOnly)))
+        .collect();
+    if words[0].eq_ignore_ascii_case(b"SORT") {
+        let is_store = |word: &[u8]| word.eq_ignore_ascii_case(b"STORE");
+        let place = words.iter().rposition(|word| is_store(word));
+        let target = place.and_then(|place| words.get(place + 1));
+        keys.extend(target.map(|key| (*key, true)));
+    }
+    keys
+}
+
+fn effect_on_keys(name: &[u8], words: &[&[u8]], has: &dyn Fn(&[u8]) -> bool) -> Effect {
+    let keys = keys_of(words);
+    if keys.is_empty() {
+        return Effect::Whole;
+    }
+    let followed = keys.iter().filter(|(key, _)| has(key)).count();
+    if followed == keys.len() {
+        return Effect::Whole;
+    }
+    if !keys.iter().any(|(key, is_written)| *is_written && has(key)) {
+        return Effect::Nothing;
+    }
+    // Some keys are followed and some are not.
+    let source_is_followed = has(keys[0].0);
+    match (name, words) {
+        (b"DEL" | b"UNLINK", _) => {
+            let mut kept = vec![words[0].to_vec()];
+            kept.extend(
+                words[1..]
+                    .iter()
+                    .filter(|key| has(key))
+                    .map(|key| key.to_vec()),
+            );
+            Effect::Part(kept)
         }
-        if keys.is_empty() {
-            return Effect::Whole;
-        }
-        let has = |key: &[u8]| self.has(selected, key);
-        let followed = keys.iter().filter(|(key, _)| has(key)).count();
-        if followed == keys.len() {
-            return Effect::Whole;
-        }
-        if !keys.iter().any(|(key, is_written)| *is_written && has(key)) {
-            return Effect::Nothing;
-        }
-        // Some keys are followed and some are not.
-        let source_is_followed = has(keys[0].0);
-        match (name, words) {
-            (b"DEL" | b"UNLINK", _) => {
-                let mut kept = vec![words[0].to_vec()];
-                kept.extend(
-                    words[1..]
-                        .iter()
-                        .filter(|key| has(key))
-                        .map(|key| key.to_vec()),
-                );
-                Effect::Part(kept)
+        // MSETNX is replicated only if it has set all keys.
+        (b"MSET" | b"MSETNX", _) => {
+            let mut kept = vec![b"MSET".to_vec()];
+            for pair in words[1..].chunks(2).filter(|pair| has(pair[0])) {
+                kept.extend(pair.iter().map(|word| word.to_vec()));
             }
-            // MSETNX is replicated only if it has set all keys.
-            (b"MSET" | b"MSETNX", _) => {
-                let mut kept = vec![b"MSET".to_vec()];
-                for pair in words[1..].chunks(2).filter(|pair| has(pair[0])) {
-                    kept.extend(pair.iter().map(|word| word.to_vec()));
-                }
-                Effect::Part(kept)
-            }
-            (b"RENAME" | b"RENAMENX", [_, from, _]) if source_is_followed => part(&[b"DEL", from]),
-            (b"SMOVE", [_, from, _, member]) if source_is_followed => {
-                part(&[b"SREM", from, member])
-            }
-            (b"SMOVE", [_, _, to, member]) => part(&[b"SADD", to, member]),
-            (b"RPOPLPUSH", [_, from, _]) if source_is_followed => part(&[b"RPOP", from]),
-            (b"LMOVE", [_, from, _, end, _]) if source_is_followed => {
-                match end.eq_ignore_ascii_case(b"LEFT") {
-                    true => part(&[b"LPOP", from]),
-                    false => part(&[b"RPOP", from]),
-                }
-            }
-            _ => Effect::Unknown,
+            Effect::Part(kept)
         }
+        (b"RENAME" | b"RENAMENX", [_, from, _]) if source_is_followed => part(&[b"DEL", from]),
+        (b"SMOVE", [_, from, _, member]) if source_is_followed => part(&[b"SREM", from, member]),
+        (b"SMOVE", [_, _, to, member]) => part(&[b"SADD", to, member]),
+        (b"RPOPLPUSH", [_, from, _]) if source_is_followed => part(&[b"RPOP", from]),
+        (b"LMOVE", [_, from, _, end, _]) if source_is_followed => {
+            match end.eq_ignore_ascii_case(b"LEFT") {
+                true => part(&[b"LPOP", from]),
+                false => part(&[b"RPOP", from]),
+            }
+        }
+        _ => Effect::Unknown,
     }
 }
 
@@ -193,10 +203,12 @@ mod tests {
     /// Returns the effect of a line on a filter: `whole`, `nothing`, `unknown` or another line.
     fn effect(filter: &KeyFilter, selected: usize, line: &str) -> String {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        match filter.effect(selected, &words) {
+        let has = |database, key: &[u8]| filter.has(database, key);
+        match filter.effect(selected, &words, &has) {
             Effect::Whole => "whole".into(),
             Effect::Nothing => "nothing".into(),
             Effect::Unknown => "unknown".into(),
+            Effect::Anew(..) => "anew".into(),
             Effect::Part(words) => String::from_utf8_lossy(&words.join(&b' ')).into_owned(),
         }
     }

@@ -6,52 +6,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use undercroft_commands::context::Host;
-use undercroft_engine::{
-    AppliedPosition, LinkStatus, REPLICATION_ID, RoleLock, Source, SourceLink, Store,
-};
+use undercroft_engine::{AppliedPosition, LinkStatus, RoleLock, Source, SourceLink, Store};
 
+use crate::follow::applying::{self, LOAD_PAUSE, PAUSES, RECORDING};
 use crate::follow::changes::Changes;
+use crate::follow::client::SourceClient;
+use crate::follow::cluster;
 use crate::follow::error::{FollowError, is_lack_of_space};
-use crate::follow::filter::KeyFilter;
+use crate::follow::handshake::{self, Begun};
 use crate::follow::link::{LOOK, Link};
+use crate::follow::options::FollowOptions;
+use crate::follow::part::Part;
 use crate::follow::probe;
 use crate::follow::sentinel;
-use crate::follow::source_url::{Address, SourceUrl};
+use crate::follow::source_url::Address;
 use crate::follow::state::FollowState;
 use crate::follow::transfer;
-use crate::load::LoadOptions;
-
-/// The interval at which the source is told how far its changes are applied.
-const ACKNOWLEDGING: Duration = Duration::from_secs(1);
-/// The interval at which the state of the connection is recorded in the store, so that other
-/// processes know that it is current.
-const RECORDING: Duration = Duration::from_secs(1);
-/// The pauses before the first and between later attempts to connect.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-
-/// The pause before a change is tried again for which there was no space.
-const SPACE_PAUSE: Duration = Duration::from_millis(500);
-/// The minimum pause before a data set is requested again for which there was no space, because it
-/// costs the source as much as a snapshot.
-const LOAD_PAUSE: Duration = Duration::from_secs(10);
-
-/// How to follow a source.
-#[derive(Clone, Debug)]
-pub struct FollowOptions {
-    /// The source.
-    pub url: SourceUrl,
-    /// How to load its data sets.
-    pub load: LoadOptions,
-    /// The keys of the source that the store has.
-    pub filter: KeyFilter,
-    /// Whether to wait while another process follows a source for the store, and to take its place
-    /// when it ends. Otherwise, this is an error.
-    pub is_elected: bool,
-    /// The port that the source shows for this replica, or 0.
-    pub listening_port: u16,
-    /// Whether a server follows, which does so again after its next start.
-    pub is_server: bool,
-}
 
 /// A follower of a source.
 pub struct Follower<'a> {
@@ -65,14 +35,6 @@ pub struct Follower<'a> {
     /// Whether the next connection must load the data set, although the store has a place in the
     /// stream.
     must_reload: Cell<bool>,
-}
-
-/// How the source continues.
-enum Begun {
-    /// With the changes after the place that the store has.
-    Partial(Source),
-    /// With a complete data set.
-    Full(Source),
 }
 
 impl<'a> Follower<'a> {
@@ -115,6 +77,65 @@ impl<'a> Follower<'a> {
             // How current the store is does not depend on the process that follows.
             self.link.borrow_mut().current = before.current;
         }
+        let mut pause = PAUSES.0;
+        while !self.must_stop() {
+            match self.is_cluster() {
+                Ok(false) => return self.follow_server(),
+                Ok(true) => return self.follow_cluster(),
+                Err(error) => {
+                    let text = error.to_string();
+                    self.state.update(|progress| progress.error = Some(text));
+                    self.record()?;
+                    if error.is_final() {
+                        return Err(error);
+                    }
+                }
+            }
+            self.wait(pause);
+            pause = (2 * pause).min(PAUSES.1);
+        }
+        Ok(())
+    }
+
+    /// Returns whether the source is a node of a cluster.
+    fn is_cluster(&self) -> Result<bool, FollowError> {
+        let url = &self.options.url;
+        if url.is_cluster || url.master.is_some() {
+            return Ok(url.is_cluster);
+        }
+        if let Some(address) = url.addresses.first() {
+            self.note_address(address);
+        }
+        let stops = || self.must_stop();
+        let asked =
+            SourceClient::connect(url, &stops).and_then(|mut client| client.info("cluster"));
+        match asked {
+            Ok(lines) => Ok(lines.contains(&("cluster_enabled".into(), "1".into()))),
+            // A user who may not run INFO can still replicate.
+            Err(FollowError::Command(_)) => Ok(false),
+            // Other nodes of a cluster can be there.
+            Err(FollowError::Io(_)) if self.store.cluster_source()?.is_some() => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Follows all masters of a cluster until the work must end.
+    fn follow_cluster(&self) -> Result<(), FollowError> {
+        if let Some(address) = self.options.url.addresses.first() {
+            self.note_address(address);
+        }
+        let stops = || self.must_stop();
+        let record = || self.record();
+        cluster::run(
+            (self.store, self.host),
+            &self.options,
+            (self.state, &record),
+            &stops,
+        )
+    }
+
+    /// Follows a single server until the work must end.
+    fn follow_server(&self) -> Result<(), FollowError> {
         let ends = AtomicBool::new(false);
         thread::scope(|scope| {
             let (url, state) = (&self.options.url, self.state);
@@ -193,25 +214,9 @@ impl<'a> Follower<'a> {
 
     /// Records the state of the connection in the store, for all processes.
     fn record(&self) -> Result<(), FollowError> {
-        self.state.settle();
-        let progress = self.state.progress();
-        let now = self.store.now();
         let mut link = self.link.borrow_mut();
-        if link.status != progress.status || link.since == 0 {
-            (link.status, link.since) = (progress.status, now);
-        }
-        if let Some(heard) = progress.heard {
-            link.heard = now.saturating_sub(heard.elapsed().as_millis() as u64);
-        }
-        if let Some(current) = progress.current {
-            link.current = now.saturating_sub(current.elapsed().as_millis() as u64);
-        }
+        self.state.fill(&mut link, self.store.now());
         link.is_server = self.options.is_server;
-        link.recorded = now;
-        link.offset = progress.offset;
-        link.source_offset = progress.source_offset;
-        link.loaded_bytes = progress.loaded_bytes;
-        link.error = progress.error.unwrap_or_default();
         match self.store.set_source_link(&link) {
             // The reports matter less than the changes.
             Err(error) if is_lack_of_space(&error) => Ok(()),
@@ -240,31 +245,18 @@ impl<'a> Follower<'a> {
         self.record()?;
         let mut link = Link::connect(&address, self.options.url.is_encrypted, &stops)?;
         link.log_in(&self.options.url)?;
-        self.introduce(&mut link)?;
-        let source = match self.begin(&mut link)? {
+        handshake::introduce(&mut link, self.options.listening_port)?;
+        let known = self.known()?;
+        let source = match handshake::begin(&mut link, known)? {
             Begun::Partial(source) => {
+                if known.is_none_or(|known| known.id != source.id) {
+                    // A replica took its source's place.
+                    self.store.set_source(&source)?;
+                }
                 self.state.update(|progress| progress.partial_resyncs += 1);
                 source
             }
-            Begun::Full(source) => {
-                self.state
-                    .update(|progress| progress.status = LinkStatus::Loading);
-                self.record()?;
-                let load = (&self.options.load, &self.options.filter);
-                let recorded = Cell::new(Instant::now());
-                let record = || {
-                    if recorded.get().elapsed() >= RECORDING {
-                        recorded.set(Instant::now());
-                        // The data set matters more than the reports.
-                        let _ = self.record();
-                    }
-                };
-                let libraries = |texts: &[Vec<u8>]| self.load_libraries(texts);
-                let to = (self.store, self.state);
-                let source = transfer::receive(&mut link, to, &source, load, &record, &libraries)?;
-                self.must_reload.set(false);
-                source
-            }
+            Begun::Full(source) => self.load(&mut link, &source)?,
         };
         self.state.forget_source();
         self.state.update(|progress| {
@@ -276,57 +268,48 @@ impl<'a> Follower<'a> {
         self.apply(&mut link, source.position)
     }
 
-    /// Tells the source the abilities of this replica.
-    fn introduce(&self, link: &mut Link<'_>) -> Result<(), FollowError> {
-        link.expect_ok(&[b"PING"])?;
-        if self.options.listening_port != 0 {
-            let port = self.options.listening_port.to_string();
-            link.expect_ok(&[b"REPLCONF", b"listening-port", port.as_bytes()])?;
-        }
-        link.expect_ok(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"])
-    }
-
-    /// Begins the replication, if possible where the store's changes end.
-    fn begin(&self, link: &mut Link<'_>) -> Result<Begun, FollowError> {
+    /// Returns the place in the source's stream that the store has.
+    fn known(&self) -> Result<Option<Source>, FollowError> {
         let filter = self.options.filter.to_bytes();
-        if self.store.source_filter()? != filter {
-            // The store has another part of the source.
+        if self.store.source_filter()? != filter || self.store.cluster_source()?.is_some() {
+            // The store has another part of the source, or another source.
             self.store.forget_source()?;
             self.store.set_source_filter(&filter)?;
         }
-        let known = self.store.source()?.filter(|_| !self.must_reload.get());
-        let reply = match &known {
-            Some(source) => {
-                let next = (source.position.offset + 1).to_string();
-                link.ask(&[b"PSYNC", &source.id, next.as_bytes()])?
+        Ok(self.store.source()?.filter(|_| !self.must_reload.get()))
+    }
+
+    /// Loads the data set that the source sends, and replaces all keys with it in one step. Until then,
+    /// all processes read the old ones.
+    fn load(&self, link: &mut Link<'_>, source: &Source) -> Result<Source, FollowError> {
+        self.state
+            .update(|progress| progress.status = LinkStatus::Loading);
+        self.record()?;
+        let recorded = Cell::new(Instant::now());
+        let record = || {
+            if recorded.get().elapsed() >= RECORDING {
+                recorded.set(Instant::now());
+                // The data set matters more than the reports.
+                let _ = self.record();
             }
-            None => link.ask(&[b"PSYNC", b"?", b"-1"])?,
         };
-        let words: Vec<&str> = reply.split_ascii_whitespace().collect();
-        let wrong = || FollowError::Protocol(format!("{:.100}", reply.escape_debug()));
-        match (&words[..], known) {
-            ([first, ..], _) if first.starts_with('-') => {
-                Err(FollowError::Refused(reply[1..].to_owned()))
-            }
-            (["+CONTINUE"], Some(source)) => Ok(Begun::Partial(source)),
-            (["+CONTINUE", id], Some(source)) => {
-                let id = replication_id(id).ok_or_else(wrong)?;
-                let source = Source { id, ..source };
-                self.store.set_source(&source)?;
-                Ok(Begun::Partial(source))
-            }
-            (["+FULLRESYNC", id, offset], _) => {
-                let id = replication_id(id).ok_or_else(wrong)?;
-                let offset = offset.parse().ok();
-                let offset = offset.filter(|&offset: &u64| offset < 1 << 59);
-                let position = AppliedPosition {
-                    offset: offset.ok_or_else(wrong)?,
-                    database: 0,
-                };
-                Ok(Begun::Full(Source { id, position }))
-            }
-            _ => Err(wrong()),
-        }
+        let place = |database, key: &[u8]| {
+            let is_followed = self.options.filter.has(database, key);
+            is_followed.then_some(database)
+        };
+        let (to, options) = ((self.store, self.state), &self.options.load);
+        self.store.begin_loading()?;
+        let received = transfer::receive(link, to, source, options, &place, &record)?;
+        // If this process dies in between, the place in the stream is not recorded, and the next
+        // process receives everything again.
+        self.load_libraries(&received.libraries)?;
+        self.store.finish_loading(&received.source)?;
+        self.state.update(|progress| {
+            progress.loaded_keys = received.keys;
+            progress.full_resyncs += 1;
+        });
+        self.must_reload.set(false);
+        Ok(received.source)
     }
 
     fn changes<'c>(
@@ -335,7 +318,7 @@ impl<'a> Follower<'a> {
         position: AppliedPosition,
     ) -> Result<Changes<'c>, FollowError> {
         let (filter, load) = (&self.options.filter, &self.options.load);
-        let to = (self.store, filter, load.drop_field_expiry);
+        let to = (self.store, filter as &dyn Part, load.drop_field_expiry);
         Changes::new(to, self.host, self.state, stops, position)
     }
 
@@ -345,17 +328,6 @@ impl<'a> Follower<'a> {
         let stops = || self.must_stop();
         let mut changes = self.changes(&stops, position)?;
         changes.replace_libraries(texts)
-    }
-
-    /// Reports that there is no space for a change, and waits before the next attempt.
-    fn wait_for_space(&self, error: &FollowError) -> Result<(), FollowError> {
-        let text = error.to_string();
-        self.state.update(|progress| progress.error = Some(text));
-        self.wait(SPACE_PAUSE);
-        match self.must_stop() {
-            true => Err(FollowError::Stopped),
-            false => Ok(()),
-        }
     }
 
     /// Waits for some time, or until the work must end.
@@ -369,49 +341,13 @@ impl<'a> Follower<'a> {
     fn apply(&self, link: &mut Link<'_>, position: AppliedPosition) -> Result<(), FollowError> {
         let stops = || self.must_stop();
         let mut changes = self.changes(&stops, position)?;
-        let (mut acknowledged, mut recorded) = (None, Instant::now());
-        let mut lacks_space = false;
-        loop {
-            let (used, applied) = changes.apply(&link.input);
-            link.input.drain(..used);
-            let lacked_space = std::mem::replace(
-                &mut lacks_space,
-                applied.as_ref().is_err_and(FollowError::is_lack_of_space),
-            );
-            match &applied {
-                Err(error) if lacks_space => self.wait_for_space(error)?,
-                _ => applied?,
+        let wait = |time| {
+            self.wait(time);
+            match self.must_stop() {
+                true => Err(FollowError::Stopped),
+                false => Ok(()),
             }
-            if lacked_space && !lacks_space {
-                self.state.update(|progress| progress.error = None);
-            }
-            // A process may wait for a place after which the source has sent no change.
-            changes.record_position()?;
-            let is_due = acknowledged.is_none_or(|at: Instant| at.elapsed() >= ACKNOWLEDGING);
-            if is_due || changes.wants_position {
-                changes.wants_position = false;
-                acknowledged = Some(Instant::now());
-                let offset = changes.applied().offset;
-                let heard = link.heard();
-                self.state.update(|progress| {
-                    progress.heard = Some(heard);
-                    progress.offset = offset;
-                });
-                // The source must hear from this replica even while there is no space.
-                link.send(&[b"REPLCONF", b"ACK", offset.to_string().as_bytes()])?;
-                if recorded.elapsed() >= RECORDING {
-                    recorded = Instant::now();
-                    self.record()?;
-                }
-            }
-            if !lacks_space {
-                link.receive()?;
-            }
-        }
+        };
+        applying::apply(link, &mut changes, self.state, &|| self.record(), &wait)
     }
-}
-
-fn replication_id(text: &str) -> Option<[u8; REPLICATION_ID]> {
-    let id: [u8; REPLICATION_ID] = text.as_bytes().try_into().ok()?;
-    id.iter().all(u8::is_ascii_hexdigit).then_some(id)
 }

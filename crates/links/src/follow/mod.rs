@@ -19,18 +19,28 @@
 //! - `probe`: asks a source every second for its position.
 //! - `transfer`: loads the data set that a source sends.
 //! - `newer`: commands of later versions, as commands that a store has.
+//! - `handshake`: begins the replication on a connection.
+//! - `part`: decides which changes of a stream a store applies.
 //! - `changes`: applies the source's changes.
 //! - `state`: the state of a follower, for reports.
+//! - `applying`: applies changes as they arrive, and acknowledges them.
+//! - `options`: how to follow a source.
+//! - `cluster`: follows all masters of a cluster.
 //! - `follower`: follows a source until it is told to stop.
 //! - `promotion`: compares a store with its source and makes it an ordinary one.
 
+mod applying;
 mod changes;
 mod client;
+mod cluster;
 mod error;
 mod filter;
 mod follower;
+mod handshake;
 mod link;
 mod newer;
+mod options;
+mod part;
 mod probe;
 mod promotion;
 mod sentinel;
@@ -42,7 +52,8 @@ mod transfer;
 pub use self::client::{SourceClient, SourcePosition};
 pub use self::error::FollowError;
 pub use self::filter::KeyFilter;
-pub use self::follower::{FollowOptions, Follower};
+pub use self::follower::Follower;
+pub use self::options::FollowOptions;
 pub use self::promotion::{Compared, Promotion, promote};
 pub use self::source_url::{Address, SourceUrl};
 pub use self::state::{FollowState, Progress};

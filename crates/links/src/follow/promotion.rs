@@ -57,6 +57,13 @@ pub fn promote(
     pause: Duration,
     stops: &dyn Fn() -> bool,
 ) -> Result<Promotion, FollowError> {
+    if store.cluster_source()?.is_some() {
+        return Err(FollowError::Promotion(
+            "its source is a cluster, whose masters cannot be paused and compared at one moment; stop \
+             the writers, wait until the lag is 0, then use --end"
+                .into(),
+        ));
+    }
     let mut client = SourceClient::connect(url, stops)?;
     if client.position()?.is_replica {
         return Err(FollowError::Promotion(

@@ -5,6 +5,7 @@
 //! rediss://host:port                         TLS
 //! unix://user:password@/path/to/socket
 //! redis+sentinel://host:port,host:port/name  the master that the Sentinels name
+//! redis+cluster://host:port,host:port        the masters of the cluster that these nodes belong to
 //! ```
 
 use std::fmt;
@@ -48,8 +49,11 @@ impl fmt::Display for Address {
 /// The URL of a source.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SourceUrl {
-    /// The addresses: one of the source, or those of its Sentinels.
+    /// The addresses: one of the source, or those of its Sentinels, or of nodes of a cluster.
     pub addresses: Vec<Address>,
+    /// Whether the URL says that the addresses are those of nodes of a cluster. Those of other URLs
+    /// can be nodes, too.
+    pub is_cluster: bool,
     /// The name of the master, if the addresses are those of Sentinels.
     pub master: Option<String>,
     /// Whether to use TLS.
@@ -67,6 +71,10 @@ impl fmt::Display for SourceUrl {
             ([Address::Unix(_), ..], _, _) => "unix",
             (_, Some(_), false) => "redis+sentinel",
             (_, Some(_), true) => "rediss+sentinel",
+            _ if self.is_cluster => match self.is_encrypted {
+                false => "redis+cluster",
+                true => "rediss+cluster",
+            },
             (_, None, false) => "redis",
             (_, None, true) => "rediss",
         };
@@ -89,6 +97,16 @@ impl fmt::Debug for SourceUrl {
 }
 
 impl SourceUrl {
+    /// Returns the URL of another server with the same login.
+    pub(super) fn of(&self, address: &Address) -> SourceUrl {
+        SourceUrl {
+            addresses: vec![address.clone()],
+            is_cluster: false,
+            master: None,
+            ..self.clone()
+        }
+    }
+
     /// Parses a URL.
     ///
     /// # Errors
@@ -103,8 +121,8 @@ impl SourceUrl {
             );
             FollowError::Url(format!("expected {expected}, got {given}"))
         };
-        let forms = "redis://[user:password@]host[:port], rediss://..., unix://[user:password@]/path \
-                     or redis+sentinel://host[:port],.../name";
+        let forms = "redis://[user:password@]host[:port], rediss://..., unix://[user:password@]/path, \
+                     redis+cluster://host[:port],... or redis+sentinel://host[:port],.../name";
         let (scheme, rest) = text.split_once("://").ok_or_else(|| fail(forms))?;
         let (login, rest) = match rest.rsplit_once('@') {
             Some((login, rest)) => (login, rest),
@@ -125,17 +143,24 @@ impl SourceUrl {
             }
             return Ok(SourceUrl {
                 addresses: vec![Address::Unix(PathBuf::from(decode(path)?))],
+                is_cluster: false,
                 master: None,
                 is_encrypted: false,
                 user,
                 password,
             });
         }
-        let (is_encrypted, has_sentinels) = match scheme {
-            "redis" | "valkey" => (false, false),
-            "rediss" | "valkeys" => (true, false),
-            "redis+sentinel" => (false, true),
-            "rediss+sentinel" => (true, true),
+        let (kind, has_sentinels, is_cluster) = match scheme.split_once('+') {
+            None => (scheme, false, false),
+            Some((kind, "sentinel")) => (kind, true, false),
+            Some((kind, "cluster")) => (kind, false, true),
+            Some(_) => return Err(fail(forms)),
+        };
+        let is_encrypted = match kind {
+            "redis" => false,
+            "rediss" => true,
+            "valkey" if !has_sentinels => false,
+            "valkeys" if !has_sentinels => true,
             _ => return Err(fail(forms)),
         };
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -144,7 +169,7 @@ impl SourceUrl {
             hosts.split(',').map(|host| address(host, port)).collect();
         let addresses = addresses.ok_or_else(|| fail("a host and a port up to 65535"))?;
         let master = match (has_sentinels, path) {
-            (false, _) if addresses.len() > 1 => return Err(fail("one host")),
+            (false, _) if addresses.len() > 1 && !is_cluster => return Err(fail("one host")),
             (false, "" | "0") => None,
             (false, _) => {
                 return Err(fail("no database, which --db selects"));
@@ -154,6 +179,7 @@ impl SourceUrl {
         };
         Ok(SourceUrl {
             addresses,
+            is_cluster,
             master,
             is_encrypted,
             user,
@@ -199,6 +225,11 @@ mod tests {
             ("unix:///run/r.sock", "unix:///run/r.sock"),
             ("unix://u:p@/run/r.sock?db=0", "unix:///run/r.sock"),
             (
+                "redis+cluster://u:p@a:7000,b",
+                "redis+cluster://a:7000,b:6379",
+            ),
+            ("rediss+cluster://a", "rediss+cluster://a:6379"),
+            (
                 "redis+sentinel://a,b:7/main",
                 "redis+sentinel://a:26379,b:7/main",
             ),
@@ -222,6 +253,8 @@ mod tests {
             "redis://h:70000",
             "redis://h/3",
             "redis://a,b",
+            "redis+other://a",
+            "redis+cluster://a/3",
             "unix://relative",
             "redis+sentinel://a",
             "redis://u:secret@h:port",

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use undercroft_engine::{ForkMutex, LinkStatus};
+use undercroft_engine::{ForkMutex, LinkStatus, SourceLink};
 
 /// The maximum number of samples of the source's position. With more of them, every other one is
 /// removed.
@@ -75,6 +75,26 @@ impl FollowState {
     pub(super) fn forget_source(&self) {
         self.samples.lock().clear();
         self.update(|progress| progress.source_offset = 0);
+    }
+
+    /// Updates the record of the connection with the progress, as of `now` in Unix milliseconds.
+    pub(super) fn fill(&self, link: &mut SourceLink, now: u64) {
+        self.settle();
+        let progress = self.progress();
+        if link.status != progress.status || link.since == 0 {
+            (link.status, link.since) = (progress.status, now);
+        }
+        if let Some(heard) = progress.heard {
+            link.heard = now.saturating_sub(heard.elapsed().as_millis() as u64);
+        }
+        if let Some(current) = progress.current {
+            link.current = now.saturating_sub(current.elapsed().as_millis() as u64);
+        }
+        link.recorded = now;
+        link.offset = progress.offset;
+        link.source_offset = progress.source_offset;
+        link.loaded_bytes = progress.loaded_bytes;
+        link.error = progress.error.unwrap_or_default();
     }
 
     /// Updates the time at which the source had no change that the store lacks.

@@ -1,14 +1,13 @@
-//! Loads the data set that a source sends, and replaces the store's keys with it in one step.
+//! Loads the data set that a source sends, next to the keys that the store has.
 
 use std::io::{self, Read};
 
 use undercroft_engine::{AppliedPosition, Source, Store};
 
 use crate::follow::error::FollowError;
-use crate::follow::filter::KeyFilter;
 use crate::follow::link::Link;
 use crate::follow::state::FollowState;
-use crate::load::{LoadOptions, load_some};
+use crate::load::{LoadOptions, load_placed};
 use crate::rdb::Reader;
 
 /// The length of the mark after a data set whose length the source does not know in advance.
@@ -42,23 +41,28 @@ impl Read for Input<'_, '_> {
     }
 }
 
-/// A function that replaces a store's function libraries by those with the given texts.
-type ReplaceLibraries<'a> = &'a dyn Fn(&[Vec<u8>]) -> Result<(), FollowError>;
+/// A data set that was loaded.
+pub(super) struct Received {
+    /// The place in the source's stream as of which it is.
+    pub(super) source: Source,
+    /// The number of its keys.
+    pub(super) keys: u64,
+    /// The texts of its function libraries.
+    pub(super) libraries: Vec<Vec<u8>>,
+}
 
-/// Receives a data set and makes it the store's content, as of a place in the source's stream. Until
-/// then, all processes read the old content. `replace_libraries` stores the texts of the source's
-/// function libraries. It is called first: if this process dies in between, the place in the stream is
-/// not recorded, and the next process receives everything again.
+/// Receives a data set, as of a place in the source's stream, and loads it into databases that clients
+/// cannot see. `place` returns the number of the database for a key, or `None` for a key that the store
+/// does not have. `record` is called several times a second.
 pub(super) fn receive(
     link: &mut Link<'_>,
     (store, state): (&Store, &FollowState),
     source: &Source,
-    (options, filter): (&LoadOptions, &KeyFilter),
+    options: &LoadOptions,
+    place: &dyn Fn(usize, &[u8]) -> Option<usize>,
     record: &dyn Fn(),
-    replace_libraries: ReplaceLibraries<'_>,
-) -> Result<Source, FollowError> {
+) -> Result<Received, FollowError> {
     let extent = extent(&link.line()?)?;
-    store.begin_loading()?;
     let options = LoadOptions {
         is_replica: true,
         ..*options
@@ -69,18 +73,11 @@ pub(super) fn receive(
     };
     let input = Input { link, left };
     let mut reader = Reader::new(input).map_err(crate::load::LoadError::from)?;
-    let is_wanted = |database, key: &[u8]| filter.has(database, key);
-    let loaded = load_some(
-        &mut reader,
-        Some(store),
-        &options,
-        &is_wanted,
-        &mut |bytes| {
-            state.update(|progress| progress.loaded_bytes = bytes);
-            record();
-            true
-        },
-    );
+    let loaded = load_placed(&mut reader, Some(store), &options, place, &mut |bytes| {
+        state.update(|progress| progress.loaded_bytes = bytes);
+        record();
+        true
+    });
     let (rest, input) = reader.into_rest();
     let (link, left) = (input.link, input.left);
     if link.must_stop() {
@@ -114,13 +111,11 @@ pub(super) fn receive(
         },
         ..*source
     };
-    replace_libraries(&loaded.libraries)?;
-    store.finish_loading(&source)?;
-    state.update(|progress| {
-        progress.loaded_keys = loaded.counts.keys;
-        progress.full_resyncs += 1;
-    });
-    Ok(source)
+    Ok(Received {
+        source,
+        keys: loaded.counts.keys,
+        libraries: loaded.libraries,
+    })
 }
 
 /// Parses the line that announces a data set.

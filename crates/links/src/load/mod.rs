@@ -22,7 +22,7 @@ use undercroft_engine::Store;
 use self::apply::Applier;
 use self::batch::Batch;
 pub use self::results::{Counts, LoadError, LoadOptions, Loaded};
-use crate::rdb::{Event, Reader};
+use crate::rdb::{Event, KeyEvent, Reader};
 
 /// The number of batches that wait for each thread.
 const WAITING: usize = 2;
@@ -42,18 +42,19 @@ pub fn load<R: Read>(
     options: &LoadOptions,
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Loaded, LoadError> {
-    load_some(reader, store, options, &|_, _| true, watch)
+    load_placed(reader, store, options, &|database, _| Some(database), watch)
 }
 
-/// Loads the keys of a file for whose database and name `is_wanted` returns true, like [`load`].
+/// Loads the keys of a file for whose database and name `place` returns a database, into that database,
+/// like [`load`].
 ///
 /// # Errors
 /// Returns the errors of [`load`], except for errors in the values of other keys.
-pub fn load_some<R: Read>(
+pub fn load_placed<R: Read>(
     reader: &mut Reader<R>,
     store: Option<&Store>,
     options: &LoadOptions,
-    is_wanted: &dyn Fn(usize, &[u8]) -> bool,
+    place: &dyn Fn(usize, &[u8]) -> Option<usize>,
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Loaded, LoadError> {
     let mut applier = Applier::new(store, options);
@@ -73,7 +74,7 @@ pub fn load_some<R: Read>(
             empty,
             next: 0,
         };
-        let read = read(reader, &mut team, &mut applier, is_wanted, watch);
+        let read = read(reader, &mut team, &mut applier, place, watch);
         applier.expect(0);
         // An error of a helper explains why its channel was closed.
         for helper in team.helpers {
@@ -138,7 +139,7 @@ fn read<R: Read>(
     reader: &mut Reader<R>,
     team: &mut Team<'_>,
     applier: &mut Applier<'_>,
-    is_wanted: &dyn Fn(usize, &[u8]) -> bool,
+    place: &dyn Fn(usize, &[u8]) -> Option<usize>,
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Loaded, LoadError> {
     let mut loaded = Loaded::default();
@@ -147,8 +148,8 @@ fn read<R: Read>(
         let is_last = match reader.next_event()? {
             None => true,
             Some(Event::Key(key)) => {
-                if is_wanted(key.database, key.key) {
-                    batch.push(&key);
+                if let Some(database) = place(key.database, key.key) {
+                    batch.push(&KeyEvent { database, ..key });
                 }
                 false
             }

@@ -115,7 +115,7 @@ impl From<ReadError> for LoadError {
 }
 
 impl LoadError {
-    pub(super) fn of_key(key: &[u8], error: Error) -> LoadError {
+    pub(crate) fn of_key(key: &[u8], error: Error) -> LoadError {
         LoadError::Store {
             key: shown(key),
             error,

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use undercroft_commands::config::{Parameter, Value};
 use undercroft_commands::context::{
-    Connections, Control, Facts, Host, Inbox, Replicas, ShutdownOptions, SnapshotFile,
+    Connections, Control, Facts, ForwardedRequest, Host, Inbox, Replicas, ShutdownOptions,
+    SnapshotFile,
 };
+use undercroft_commands::reply::Tree;
 use undercroft_commands::session::{ClientInfo, KillFilter, Session};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::{WaitOutcome, Wanted};
@@ -16,6 +18,7 @@ use undercroft_engine::{Access, Error, Store};
 
 use crate::log::log;
 use crate::shared::exchange;
+use crate::shared::forwarding::Terms;
 use crate::shared::limits::make_room_for;
 use crate::shared::source;
 use crate::shared::state::Shared;
@@ -297,6 +300,22 @@ impl Control for Shared {
         commands: &[Vec<Vec<u8>>],
     ) -> Result<Vec<Option<String>>, String> {
         exchange::exchange(server, timeout, commands)
+    }
+
+    fn forwards_writes(&self) -> bool {
+        self.forwarding.is_on()
+    }
+
+    fn forward(&self, request: &ForwardedRequest) -> Result<Tree, String> {
+        let store = self.store();
+        let config = &self.process.config;
+        let terms = Terms {
+            store: &store,
+            user: config.value("masteruser").text(),
+            password: config.value("masterauth").text(),
+            stops: &|| self.stopping(),
+        };
+        self.forwarding.forward(&terms, request)
     }
 
     fn replicas(&self) -> Option<&dyn Replicas> {

@@ -4,6 +4,7 @@
 //! - `dump_file`: the file of SAVE and BGSAVE.
 //! - `exchange`: sends requests to other servers.
 //! - `following`: the thread that follows a source.
+//! - `forwarding`: sends commands that change a replica's keys to its source.
 //! - `group_commit`: collects the requests of all threads to sync the journal.
 //! - `host`: the server's interface for commands.
 //! - `hub`: distributes messages from the store to the connections of one thread.
@@ -23,6 +24,7 @@ mod accounts;
 pub(crate) mod dump_file;
 mod exchange;
 pub(crate) mod following;
+pub(crate) mod forwarding;
 pub(crate) mod group_commit;
 mod host;
 pub(crate) mod hub;

@@ -21,6 +21,7 @@ pub(super) fn follow(
     let text = |name| String::from_utf8_lossy(&config.value(name).text()).into_owned();
     let url = SourceUrl {
         addresses: vec![Address::Tcp { host, port }],
+        is_cluster: false,
         master: None,
         is_encrypted: false,
         user: text("masteruser"),

@@ -19,6 +19,7 @@ use crate::log::log;
 use crate::shared::accounts::login_delays::LoginDelays;
 use crate::shared::dump_file::DumpFile;
 use crate::shared::following::Following;
+use crate::shared::forwarding::Forwarding;
 use crate::shared::group_commit::GroupCommit;
 use crate::shared::hub::Hub;
 use crate::shared::limits::make_room_for;
@@ -117,6 +118,7 @@ pub(crate) struct Shared {
     /// The state of CLIENT PAUSE.
     pub(crate) pause: Pause,
     pub(crate) following: Following,
+    pub(crate) forwarding: Forwarding,
     pub(crate) replicas: Registered,
     /// The server itself, for threads that it starts later.
     pub(crate) me: Weak<Shared>,
@@ -197,6 +199,7 @@ impl Shared {
             stopped: Default::default(),
             pause: Pause::default(),
             following: Following::default(),
+            forwarding: Forwarding::default(),
             replicas: Registered::default(),
             me: Weak::new(),
             monitors: Monitors::new(threads.len()),

@@ -160,8 +160,10 @@ impl CommittedTransaction {
             for at in 0..queue.commands.len() {
                 scratch.made.run(scratch.context, queue, at, running)?;
             }
-            if let Some(position) = applied {
-                running.access().note_applied(position)?;
+            match applied {
+                Some((Some(lane), position)) => running.access().note_applied_in(lane, position)?,
+                Some((None, position)) => running.access().note_applied(position)?,
+                None => {}
             }
             Ok::<_, Failure>(true)
         });

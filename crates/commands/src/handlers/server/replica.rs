@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use undercroft_engine::key_slot;
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::CommandError;
@@ -19,6 +20,9 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// Handles REPLICA.WAIT.
 fn wait(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    if arguments.len() > 4 {
+        return Err(CommandError::SYNTAX.into());
+    }
     let offset = parse_integer(arguments[1]).and_then(|offset| u64::try_from(offset).ok());
     let offset = offset.ok_or(CommandError::NOT_AN_INTEGER)?;
     let timeout = parse_integer(arguments[2]).ok_or(CommandError::fixed(
@@ -27,17 +31,24 @@ fn wait(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     let timeout =
         u64::try_from(timeout).map_err(|_| CommandError::fixed("ERR timeout is negative"))?;
     let store = context.store.store();
+    // Each master of a cluster has its own positions.
+    let cluster = match arguments.get(3) {
+        Some(_) => store.cluster_source()?,
+        None => None,
+    };
+    let owner = |key: &[u8]| cluster.as_ref()?.owners.get(key_slot(key));
+    let lane = arguments.get(3).and_then(|key| owner(key));
     // As for other commands that wait, a call within EXEC does not.
     let is_within = context.session.transaction.queue.is_some();
-    if timeout == 0 || is_within || store.has_applied(offset)? {
-        reply.integer(store.has_applied(offset)?.into());
+    if timeout == 0 || is_within || store.has_applied_in(lane, offset)? {
+        reply.integer(store.has_applied_in(lane, offset)?.into());
         return Ok(());
     }
     take_own_thread(context)?;
     let (start, timeout) = (Instant::now(), Duration::from_millis(timeout));
     loop {
         let left = timeout.saturating_sub(start.elapsed());
-        if store.wait_until_applied(offset, left.min(TURN))? {
+        if store.wait_until_applied_in(lane, offset, left.min(TURN))? {
             reply.integer(1);
             return Ok(());
         }

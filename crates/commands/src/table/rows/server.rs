@@ -308,13 +308,14 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .reply("nothing, or an error"),
     // Redis does not have this command.
-    Command::new("replica.wait", 3, Group::Server, "0.1.0")
+    Command::new("replica.wait", -3, Group::Server, "0.1.0")
         .flags(&[Flag::NoScript])
         .doc(
-            "offset timeout",
+            "offset timeout [key]",
             "O(1)",
             "Waits until a replica has applied its source's changes up to a position of the source \
-             (master_repl_offset), at most for the timeout in milliseconds.",
+             (master_repl_offset), at most for the timeout in milliseconds. If the source is a \
+             cluster, the position is that of the master that has the key.",
         )
         .reply("integer: 1 if the changes are applied, 0 if the time ran out"),
 ];

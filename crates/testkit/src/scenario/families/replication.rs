@@ -2,8 +2,8 @@
 //! of a store that has replicas.
 
 use undercroft_engine::{
-    AppliedPosition, Changes, Error, Expiry, PackedLimits, REPLICATION_ID, Source, SourceLink,
-    Store, Stream,
+    Access, AppliedPosition, Changes, ClusterSource, Error, Expiry, Lane, PackedLimits,
+    REPLICATION_ID, Source, SourceLink, Store, Stream,
 };
 
 use crate::scenario::definition::{Scenario, full, log_steps, quick};
@@ -36,6 +36,27 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         "a data set replaces large values",
         loaded_over_large,
         finish,
+    ),
+    quick("a cluster is recorded", followed, |s| {
+        s.set_cluster_source(&cluster(), |_| true).expect("room");
+    }),
+    quick("a slot of a cluster moves", followed_cluster, |s| {
+        let mut source = cluster();
+        source.moving.push((12, 1));
+        s.set_cluster_source(&source, |_| false).expect("room");
+    }),
+    quick("a change of a lane is applied", followed_cluster, |s| {
+        apply_with(s, 0, 1, |access, position| {
+            access.note_applied_in(1, position)
+        });
+    }),
+    full(
+        "data sets of a cluster replace some keys",
+        loaded_cluster,
+        |s| {
+            s.finish_loading_cluster(&cluster(), |lane| lane == 0)
+                .expect("room");
+        },
     ),
     quick("a stream begins", some_keys, |s| begin(s, 40)),
     quick("a stream ends", sent, |s| s.end_stream().expect("room")),
@@ -106,8 +127,48 @@ fn followed(store: &Store) {
     store.set_source(&source(b'1', 500, 0)).expect("room");
 }
 
-/// Applies a change of one key in each of some shards, and its position in the source's stream.
+fn cluster() -> ClusterSource {
+    let lane = |number| Lane {
+        number,
+        id: [b'a' + number; REPLICATION_ID],
+        node: "node".into(),
+        host: "node.example".into(),
+        port: 7000,
+        position: source(b'1', 300, 0).position,
+    };
+    let mut cluster = ClusterSource {
+        lanes: vec![lane(0), lane(1)],
+        ..ClusterSource::default()
+    };
+    (0..100).for_each(|slot| cluster.owners.set(slot, Some((slot / 50) as u8)));
+    cluster
+}
+
+fn followed_cluster(store: &Store) {
+    some_keys(store);
+    store
+        .set_cluster_source(&cluster(), |_| true)
+        .expect("room");
+}
+
+fn loaded_cluster(store: &Store) {
+    followed_cluster(store);
+    load(store);
+}
+
 fn apply(store: &Store, first: usize, shards: usize) {
+    apply_with(store, first, shards, |access, position| {
+        access.note_applied(position)
+    });
+}
+
+/// Applies a change of one key in each of some shards, and records its position in the source's stream.
+fn apply_with(
+    store: &Store,
+    first: usize,
+    shards: usize,
+    note: impl Fn(Access<'_>, AppliedPosition) -> Result<(), Error> + Sync,
+) {
     let keys: Vec<Vec<u8>> = (first..first + shards).map(|shard| key(shard, 1)).collect();
     let named: Vec<_> = keys.iter().map(|key| store.key(key)).collect();
     store
@@ -119,10 +180,11 @@ fn apply(store: &Store, first: usize, shards: usize) {
                     Ok::<_, Error>(())
                 })?;
             }
-            access.note_applied(AppliedPosition {
+            let position = AppliedPosition {
                 offset: 777,
                 database: 2,
-            })
+            };
+            note(access, position)
         })
         .expect("room");
 }

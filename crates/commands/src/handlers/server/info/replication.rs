@@ -12,8 +12,12 @@ pub(crate) fn link_of(context: &Context<'_>) -> Option<SourceLink> {
     store.is_replica().then(link)
 }
 
-/// Returns the position in the source's stream up to which changes are applied.
+/// Returns the position in the source's stream up to which changes are applied, or the sum of those of
+/// all masters of a cluster.
 pub(crate) fn applied(context: &Context<'_>) -> Option<u64> {
+    if let Some(cluster) = context.store.store().cluster_source().ok().flatten() {
+        return Some(cluster.lanes.iter().map(|lane| lane.position.offset).sum());
+    }
     let source = context.store.store().source().ok().flatten();
     source.map(|source| source.position.offset)
 }
@@ -116,6 +120,7 @@ fn write_link(context: &Context<'_>, link: &SourceLink, out: &mut String) {
             None => line("master_lag_sec", -1, out),
         }
     }
+    write_lanes(context, out);
     if is_loading {
         line("master_sync_total_bytes", 0, out);
         line("master_sync_read_bytes", link.loaded_bytes, out);
@@ -142,4 +147,29 @@ fn write_link(context: &Context<'_>, link: &SourceLink, out: &mut String) {
     line("slave_priority", 100, out);
     line("slave_read_only", 1, out);
     line("replica_announced", 1, out);
+}
+
+/// Writes a line for each master of a cluster. Redis has no such lines.
+fn write_lanes(context: &Context<'_>, out: &mut String) {
+    let store = context.store.store();
+    let Some(cluster) = store.cluster_source().ok().flatten() else {
+        return;
+    };
+    for lane in &cluster.lanes {
+        let link = store.lane_link(lane.number).ok().flatten();
+        let link = link.unwrap_or_default();
+        let status = match link.status {
+            LinkStatus::Up => "up",
+            LinkStatus::Down | LinkStatus::Loading => "down",
+        };
+        let text = format!(
+            "ip={},port={},state={status},slots={},offset={},lag_bytes={}",
+            lane.host,
+            lane.port,
+            cluster.owners.of(lane.number).count(),
+            lane.position.offset,
+            link.bytes_after(lane.position.offset)
+        );
+        line(&format!("cluster_master{}", lane.number), text, out);
+    }
 }

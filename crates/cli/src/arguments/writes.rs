@@ -1,0 +1,12 @@
+//! Defines what a server does with commands that change keys of a replica.
+
+use clap::ValueEnum;
+
+/// What a server does with commands that change keys of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Writes {
+    /// Replies with READONLY
+    Refuse,
+    /// Sends them to the source, whose reply the client receives
+    Forward,
+}

@@ -1,0 +1,352 @@
+//! Sends commands that change keys of a replica to its source, over pooled connections, and waits until
+//! the store has the changes. Threads that serve connections never do this; each command does so on a
+//! thread of its own.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use undercroft_commands::context::ForwardedRequest;
+use undercroft_commands::protocol::Protocol;
+use undercroft_commands::reply::Tree;
+use undercroft_engine::{Store, key_slot};
+use undercroft_resp::{ReplyLimits, ReplyReader, Value, encode};
+
+/// How long a connection attempt may take.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// The interval at which a wait looks for the end of the server.
+const LOOK: Duration = Duration::from_millis(100);
+/// The longest wait for a reply.
+const REPLYING: Duration = Duration::from_secs(60);
+/// The longest wait until the store has the changes of a command. Afterwards, the reply is sent.
+const APPLYING: Duration = Duration::from_secs(1);
+/// The maximum number of idle connections to a server.
+const IDLE_MAX: usize = 16;
+/// The maximum number of redirections by the nodes of a cluster.
+const REDIRECTIONS: usize = 5;
+/// The number of bytes to read at once.
+const READ: usize = 16 << 10;
+
+/// The address of a server, and the version of the protocol.
+type Target = (String, u16, bool);
+
+/// The connections to the source.
+#[derive(Default)]
+pub(crate) struct Forwarding {
+    is_on: AtomicBool,
+    idle: Mutex<HashMap<Target, Vec<Connection>>>,
+}
+
+/// What a request needs in addition to its commands: the store, the login, and the end of the server.
+pub(super) struct Terms<'a> {
+    pub(super) store: &'a Store,
+    pub(super) user: Vec<u8>,
+    pub(super) password: Vec<u8>,
+    pub(super) stops: &'a dyn Fn() -> bool,
+}
+
+impl Forwarding {
+    /// Makes the server forward commands.
+    pub(crate) fn turn_on(&self) {
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<Target, Vec<Connection>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends commands to the source, and returns the reply to the last one.
+    pub(super) fn forward(
+        &self,
+        terms: &Terms<'_>,
+        request: &ForwardedRequest,
+    ) -> Result<Tree, String> {
+        let (mut host, mut port) = address(terms.store, request.key.as_deref())?;
+        let mut asks = false;
+        for _ in 0..=REDIRECTIONS {
+            let target = (host, port, request.protocol == Protocol::Resp3);
+            let failed = |error: io::Error| {
+                format!(
+                    "ERR the source {}:{} did not reply, so the command may have run: {error}",
+                    target.0, target.1
+                )
+            };
+            let mut connection = self.connection(&target, terms)?;
+            let sent = connection.send(request, asks).map_err(failed)?;
+            let mut replies = connection.replies(sent, terms.stops).map_err(failed)?;
+            let offset = replies.pop().as_ref().and_then(offset_of);
+            // A transaction is redirected by the reply to one of its commands.
+            let errors = replies.iter().filter_map(|reply| match reply {
+                Value::Error(text) => std::str::from_utf8(text).ok(),
+                _ => None,
+            });
+            let redirection = errors.filter_map(redirection).next();
+            let reply = replies.pop();
+            let mut idle = self.idle();
+            let connections = idle.entry(target).or_default();
+            if connections.len() < IDLE_MAX {
+                connections.push(connection);
+            }
+            drop(idle);
+            if let Some(to) = redirection {
+                (host, port, asks) = to;
+                continue;
+            }
+            if let Some(offset) = offset {
+                await_changes(terms, request.key.as_deref(), offset);
+            }
+            return Ok(reply.map_or(Tree::Null, tree_of));
+        }
+        Err("ERR the nodes of the source redirect the command to each other; try again".to_owned())
+    }
+
+    /// Returns a connection to a server.
+    fn connection(&self, target: &Target, terms: &Terms<'_>) -> Result<Connection, String> {
+        loop {
+            let idle = self.idle().get_mut(target).and_then(Vec::pop);
+            match idle {
+                Some(connection) if connection.is_open() => return Ok(connection),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let unreachable = |error: io::Error| {
+            format!(
+                "ERR the source {}:{} cannot be reached, so the command did not run: {error}",
+                target.0, target.1
+            )
+        };
+        let mut connection = Connection::open(&target.0, target.1).map_err(unreachable)?;
+        let mut words: Vec<Vec<Vec<u8>>> = Vec::new();
+        if !terms.password.is_empty() {
+            let mut login = vec![b"AUTH".to_vec()];
+            login.extend((!terms.user.is_empty()).then(|| terms.user.clone()));
+            login.push(terms.password.clone());
+            words.push(login);
+        }
+        if target.2 {
+            words.push(vec![b"HELLO".to_vec(), b"3".to_vec()]);
+        }
+        connection.write(&words).map_err(unreachable)?;
+        let replies = connection.replies(words.len(), terms.stops);
+        for reply in replies.map_err(unreachable)? {
+            if let Value::Error(text) = reply {
+                return Err(format!(
+                    "ERR the source refused the login of masteruser and masterauth: {}",
+                    String::from_utf8_lossy(&text)
+                ));
+            }
+        }
+        Ok(connection)
+    }
+}
+
+/// Returns the address of the source, or of the master that has a key.
+fn address(store: &Store, key: Option<&[u8]>) -> Result<(String, u16), String> {
+    let failed = |error: undercroft_engine::Error| format!("ERR {error}");
+    if let Some(cluster) = store.cluster_source().map_err(failed)? {
+        let owner = key.and_then(|key| cluster.owners.get(key_slot(key)));
+        let lane = owner.and_then(|owner| cluster.lane(owner));
+        if let Some(lane) = lane.or(cluster.lanes.first()) {
+            return Ok((lane.host.clone(), lane.port));
+        }
+    }
+    match store.source_link().map_err(failed)? {
+        Some(link) if link.port != 0 => Ok((link.host, link.port)),
+        _ => Err(
+            "READONLY You can't write against a read only replica, whose source has no TCP address"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Returns the node to which an error redirects a command, and whether the node must be asked first.
+fn redirection(error: &str) -> Option<(String, u16, bool)> {
+    let words: Vec<&str> = error.split(' ').collect();
+    let (to, asks) = match words[..] {
+        ["MOVED", _, to] => (to, false),
+        ["ASK", _, to] => (to, true),
+        _ => return None,
+    };
+    let (host, port) = to.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?, asks))
+}
+
+/// Returns the position of the source's stream from the text of INFO.
+fn offset_of(reply: &Value) -> Option<u64> {
+    let (Value::Bulk(text) | Value::Verbatim(_, text)) = reply else {
+        return None;
+    };
+    let text = String::from_utf8_lossy(text);
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("master_repl_offset:"))?;
+    line.trim().parse().ok()
+}
+
+/// Waits until the store has the changes up to a position, so that the client reads its own writes.
+fn await_changes(terms: &Terms<'_>, key: Option<&[u8]>, offset: u64) {
+    let lane = || {
+        let cluster = terms.store.cluster_source().ok().flatten()?;
+        let owner = cluster.owners.get(key_slot(key?))?;
+        let moved = cluster
+            .moving
+            .iter()
+            .any(|&(slot, _)| key.map(key_slot) == Some(slot));
+        // The changes of a slot that moves can be those of two masters.
+        (!moved).then_some(owner)
+    };
+    let is_cluster = matches!(terms.store.cluster_source(), Ok(Some(_)));
+    let lane = match is_cluster {
+        true => match lane() {
+            None => return,
+            lane => lane,
+        },
+        false => None,
+    };
+    let start = Instant::now();
+    while start.elapsed() < APPLYING && !(terms.stops)() {
+        match terms.store.wait_until_applied_in(lane, offset, LOOK) {
+            Ok(false) => {}
+            // Without a source, there is nothing to wait for.
+            Ok(true) | Err(_) => return,
+        }
+    }
+}
+
+/// A connection to the source.
+struct Connection {
+    socket: TcpStream,
+    reader: ReplyReader,
+    /// The database that the connection has selected.
+    database: usize,
+}
+
+impl Connection {
+    fn open(host: &str, port: u16) -> io::Result<Connection> {
+        let mut last = io::Error::other("the name has no address");
+        for address in (host, port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, CONNECTING) {
+                Ok(socket) => {
+                    socket.set_nodelay(true)?;
+                    socket.set_read_timeout(Some(LOOK))?;
+                    socket.set_write_timeout(Some(REPLYING))?;
+                    return Ok(Connection {
+                        socket,
+                        reader: ReplyReader::new(ReplyLimits::default()),
+                        database: 0,
+                    });
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Returns whether the server has not closed the connection while it was idle.
+    fn is_open(&self) -> bool {
+        let mut byte = [0];
+        let is_silent = self.socket.set_nonblocking(true).is_ok()
+            && matches!(self.socket.peek(&mut byte), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        self.socket.set_nonblocking(false).is_ok() && is_silent
+    }
+
+    fn write(&mut self, commands: &[Vec<Vec<u8>>]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for command in commands {
+            encode::command(&mut bytes, command);
+        }
+        self.socket.write_all(&bytes)
+    }
+
+    /// Sends the commands of a request and a question for the position after them. Returns the number
+    /// of replies, of which those to the commands and to the question are the last ones.
+    fn send(&mut self, request: &ForwardedRequest, asks: bool) -> io::Result<usize> {
+        let mut commands = Vec::new();
+        let word = |text: &str| text.as_bytes().to_vec();
+        if request.database != self.database {
+            commands.push(vec![
+                word("SELECT"),
+                request.database.to_string().into_bytes(),
+            ]);
+        }
+        if asks {
+            commands.push(vec![word("ASKING")]);
+        }
+        commands.extend(request.commands.iter().cloned());
+        commands.push(vec![word("INFO"), word("replication")]);
+        self.write(&commands)?;
+        self.database = request.database;
+        Ok(commands.len())
+    }
+
+    /// Receives replies.
+    fn replies(&mut self, count: usize, stops: &dyn Fn() -> bool) -> io::Result<Vec<Value>> {
+        let (mut replies, mut buffer) = (Vec::new(), vec![0; READ]);
+        let start = Instant::now();
+        while replies.len() < count {
+            let read = match self.socket.read(&mut buffer) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => read,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                    ) && start.elapsed() < REPLYING
+                        && !stops() =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let mut input = &buffer[..read];
+            while let Some(reply) = self
+                .reader
+                .read(&mut input)
+                .map_err(|error| io::Error::other(format!("{error:?}")))?
+            {
+                replies.push(reply);
+            }
+        }
+        Ok(replies)
+    }
+}
+
+/// Returns a source's reply as one of this server.
+fn tree_of(value: Value) -> Tree {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let all = |items: Vec<Value>| items.into_iter().map(tree_of).collect();
+    match value {
+        Value::Simple(bytes) => Tree::Simple(text(bytes)),
+        Value::Error(bytes) | Value::BulkError(bytes) => Tree::Error(text(bytes)),
+        Value::Integer(number) => Tree::Integer(number),
+        Value::Bulk(bytes) => Tree::Bulk(bytes),
+        Value::Null(_) => Tree::Null,
+        Value::Double(number) => Tree::Double(number),
+        Value::Boolean(value) => Tree::Boolean(value),
+        Value::BigNumber(digits) => Tree::BigNumber(text(digits)),
+        Value::Verbatim(format, bytes) => Tree::Verbatim {
+            format: text(format.to_vec()),
+            text: bytes,
+        },
+        Value::Array(items) => Tree::Array(all(items)),
+        Value::Set(items) => Tree::Set(all(items)),
+        Value::Push(items) => Tree::Push(all(items)),
+        Value::Map(pairs) => {
+            let pairs = pairs.into_iter();
+            Tree::Map(
+                pairs
+                    .map(|(key, value)| (tree_of(key), tree_of(value)))
+                    .collect(),
+            )
+        }
+        Value::Attributed(_, value) => tree_of(*value),
+    }
+}
