@@ -7,12 +7,13 @@ use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::generate::payload::seal;
 use undercroft_conformance::generate::{FAMILIES, Family, Generator};
+use undercroft_conformance::replication::spare_port;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings};
 use undercroft_engine::{LinkStatus, SLOTS, key_slot};
 
 use crate::served::compare;
-use crate::support::{Place, call, field, offset_of, place_of, redis, spare_port, until};
+use crate::support::{Place, call, field, offset_of, place_of, redis, until};
 
 /// The type byte of small sets since Redis 7.2.
 const SET_LISTPACK: u8 = 20;
@@ -402,6 +403,16 @@ impl ClusterChanges {
             tag: 0,
             counts: (0, 0),
         }
+    }
+
+    /// Returns all slots that keys have, in random order.
+    pub(crate) fn slots(&mut self) -> Vec<u16> {
+        let tags = 0..TAGS;
+        let mut slots: Vec<u16> = tags
+            .map(|tag| key_slot(format!("{{{tag}}}").as_bytes()))
+            .collect();
+        self.random.shuffle(&mut slots);
+        slots
     }
 
     /// Returns a slot that keys have.

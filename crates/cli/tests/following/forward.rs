@@ -4,11 +4,12 @@ use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::generate::{FAMILIES, Family, Generator};
 use undercroft_conformance::resp::Reply;
+use undercroft_conformance::seed::seed;
 use undercroft_engine::{LinkStatus, key_slot};
 
-use crate::cluster_nodes::Cluster;
+use crate::cluster_nodes::{Cluster, slots_of};
 use crate::served::{Served, compare};
-use crate::support::{Follower, Place, call, place_of, redis, seed, until, url_of};
+use crate::support::{Follower, Place, call, place_of, redis, until, url_of};
 
 fn client(place: &Place) -> Client {
     Client::connect(&Address::Unix(place.path("socket").into())).expect("it accepts")
@@ -27,6 +28,9 @@ fn client_reads_the_changes_that_the_source_makes_for_it() {
     let place = Place::new();
     let _follower = Follower::start(&url_of(&source), place.store.path(), &[]);
     place.wait_for_status(LinkStatus::Up);
+    // Redis sends the first change after a data set up to a second later.
+    call(&source, &["SET", "first", "change"]);
+    place.catch_up(&source);
     let _served = Served::start_with(&place, "", &["--writes", "forward"]);
     let mut client = client(&place);
     let mut ask = |line: &str| {
@@ -115,6 +119,13 @@ fn commands_are_forwarded_to_the_master_that_has_their_keys() {
     let first = cluster.node(0);
     let _follower = Follower::start(&url_of(first), place.store.path(), &[]);
     place.wait_for_status(LinkStatus::Up);
+    for index in 0..2 {
+        let slots = slots_of(cluster.node(index));
+        let mut names = (0..).map(|number| format!("first{number}"));
+        let name = names.find(|name| slots.contains(&key_slot(name.as_bytes())));
+        call(cluster.node(index), &["SET", &name.expect("a name"), "v"]);
+    }
+    cluster.catch_up(&place);
     let _served = Served::start_with(&place, "", &["--writes", "forward"]);
     let mut client = client(&place);
     for number in 0..50 {
