@@ -405,6 +405,16 @@ impl ClusterChanges {
         }
     }
 
+    /// Returns all slots that keys have, in random order.
+    pub(crate) fn slots(&mut self) -> Vec<u16> {
+        let tags = 0..TAGS;
+        let mut slots: Vec<u16> = tags
+            .map(|tag| key_slot(format!("{{{tag}}}").as_bytes()))
+            .collect();
+        self.random.shuffle(&mut slots);
+        slots
+    }
+
     /// Returns a slot that keys have.
     pub(crate) fn slot(&mut self) -> u16 {
         key_slot(format!("{{{}}}", self.random.usize(..TAGS)).as_bytes())

@@ -7,7 +7,7 @@ use undercroft_conformance::resp::Reply;
 use undercroft_conformance::seed::seed;
 use undercroft_engine::{LinkStatus, key_slot};
 
-use crate::cluster_nodes::Cluster;
+use crate::cluster_nodes::{Cluster, slots_of};
 use crate::served::{Served, compare};
 use crate::support::{Follower, Place, call, place_of, redis, until, url_of};
 
@@ -28,6 +28,9 @@ fn client_reads_the_changes_that_the_source_makes_for_it() {
     let place = Place::new();
     let _follower = Follower::start(&url_of(&source), place.store.path(), &[]);
     place.wait_for_status(LinkStatus::Up);
+    // Redis sends the first change after a data set up to a second later.
+    call(&source, &["SET", "first", "change"]);
+    place.catch_up(&source);
     let _served = Served::start_with(&place, "", &["--writes", "forward"]);
     let mut client = client(&place);
     let mut ask = |line: &str| {
@@ -174,6 +177,13 @@ fn commands_are_forwarded_to_the_master_that_has_their_keys() {
     let first = cluster.node(0);
     let _follower = Follower::start(&url_of(first), place.store.path(), &[]);
     place.wait_for_status(LinkStatus::Up);
+    for index in 0..2 {
+        let slots = slots_of(cluster.node(index));
+        let mut names = (0..).map(|number| format!("first{number}"));
+        let name = names.find(|name| slots.contains(&key_slot(name.as_bytes())));
+        call(cluster.node(index), &["SET", &name.expect("a name"), "v"]);
+    }
+    cluster.catch_up(&place);
     let _served = Served::start_with(&place, "", &["--writes", "forward"]);
     let mut client = client(&place);
     for number in 0..50 {
