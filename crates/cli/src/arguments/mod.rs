@@ -352,7 +352,7 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) threads: Option<String>,
-    /// What to do with commands that change keys while the store follows a source: refuse them (READONLY), or
+    /// Handling of commands that change keys while the store follows a source: refuse them (READONLY), or
     /// forward them to the source
     #[arg(
         long,

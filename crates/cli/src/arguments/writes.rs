@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// What a server does with commands that change keys of a replica.
+/// The ways in which a server handles commands that change keys of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Writes {
     /// Replies with READONLY

@@ -300,7 +300,7 @@ impl Cluster {
                 };
                 let (value, expiry) = (ask(b"DUMP"), ask(b"PEXPIRETIME"));
                 let (Some(value), Reply::Integer(expiry)) = (value.bytes(), expiry) else {
-                    // It has expired.
+                    // The key has expired.
                     continue;
                 };
                 if value[0] == SET_LISTPACK {

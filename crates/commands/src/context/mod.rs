@@ -153,8 +153,8 @@ impl<'a> Context<'a> {
         self.shows = self.host.connections.is_monitored();
         let forwards = self.store.store().refuses_changes() && self.host.control.forwards_writes();
         self.direct = !self.timed
-            && !forwards
             && !self.shows
+            && !forwards
             && self.session.transaction.queue.is_none()
             && self.session.login.is_unrestricted()
             && !self.host.config().requires_replicas();

@@ -103,6 +103,7 @@ impl Played {
 
 fn url(socket: &Path) -> SourceUrl {
     SourceUrl {
+        is_cluster: false,
         addresses: vec![Address::Unix(socket.to_owned())],
         master: None,
         is_encrypted: false,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use undercroft_commands::context::ForwardedRequest;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Tree;
-use undercroft_engine::{Store, key_slot};
+use undercroft_engine::{LinkStatus, Store, key_slot};
 use undercroft_resp::{ReplyLimits, ReplyReader, Value, encode};
 
 /// How long a connection attempt may take.
@@ -21,8 +21,9 @@ const CONNECTING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest wait for a reply.
 const REPLYING: Duration = Duration::from_secs(60);
-/// The longest wait until the store has the changes of a command. Afterwards, the reply is sent.
-const APPLYING: Duration = Duration::from_secs(1);
+/// The longest wait until the store has the changes of a command. Afterwards, the reply is sent. A source
+/// that has just sent a data set can take a second until it sends changes.
+const APPLYING: Duration = Duration::from_secs(10);
 /// The maximum number of idle connections to a server.
 const IDLE_MAX: usize = 16;
 /// The maximum number of redirections by the nodes of a cluster.
@@ -40,7 +41,7 @@ pub(crate) struct Forwarding {
     idle: Mutex<HashMap<Target, Vec<Connection>>>,
 }
 
-/// What a request needs in addition to its commands: the store, the login, and the end of the server.
+/// The needs of a request in addition to its commands: the store, the login, and the end of the server.
 pub(super) struct Terms<'a> {
     pub(super) store: &'a Store,
     pub(super) user: Vec<u8>,
@@ -211,8 +212,12 @@ fn await_changes(terms: &Terms<'_>, key: Option<&[u8]>, offset: u64) {
         },
         false => None,
     };
+    let is_followed = || {
+        let link = terms.store.source_link().ok().flatten();
+        is_cluster || link.is_some_and(|link| link.status != LinkStatus::Down)
+    };
     let start = Instant::now();
-    while start.elapsed() < APPLYING && !(terms.stops)() {
+    while start.elapsed() < APPLYING && is_followed() && !(terms.stops)() {
         match terms.store.wait_until_applied_in(lane, offset, LOOK) {
             Ok(false) => {}
             // Without a source, there is nothing to wait for.

@@ -40,7 +40,7 @@ pub(super) fn install(
         let owners = rerouting.record().owners;
         let mut has_keys = owners.ranges().iter().any(|(_, lane)| is_loaded(*lane));
         has_keys |= store.keys(loading_database(ARRIVED)) > 0;
-        let is_first = !shared.store.cluster_source()?.is_some();
+        let is_first = store.cluster_source()?.is_none();
         if has_keys || is_first {
             complete((store, stops), rerouting, &is_loaded, &ended)?;
         }

@@ -15,7 +15,7 @@ use crate::follow::transfer::Received;
 /// A data set that a lane has loaded.
 pub(super) struct Loaded {
     pub(super) received: Received,
-    /// What the node said before it made the data set, if it was asked.
+    /// The node's view before it made the data set, if it was asked.
     pub(super) view: Option<Arc<View>>,
 }
 

@@ -106,7 +106,7 @@ impl<'a> Routed<'a> {
         };
         let lane = self.lane;
         if is(1, "FLUSHSLOT") {
-            // It removes keys, and does not name them.
+            // The command removes keys, and does not name them.
             return Ok(Effect::Unknown);
         }
         if is(1, "SYNCSLOTS") && is(2, "ESTABLISH") {
@@ -185,7 +185,7 @@ impl Part for Routed<'_> {
         self.check_data_set()?;
         let is = |name: &str| words[0].eq_ignore_ascii_case(name.as_bytes());
         if is("FLUSHALL") || is("FLUSHDB") {
-            // It removes the keys of one master.
+            // The command removes the keys of one master.
             return Ok(Effect::Unknown);
         }
         if is("CLUSTER") {

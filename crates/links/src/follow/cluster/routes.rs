@@ -19,7 +19,7 @@ use crate::follow::source_url::Address;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Applies,
-    /// It applies, and is the first of its lane that does. The value of another lane must be removed
+    /// The change applies, and is the first of its lane that does. The value of another lane must be removed
     /// first.
     AppliesAnew,
     DoesNot,
@@ -27,14 +27,14 @@ pub(super) enum Answer {
     Unknown,
 }
 
-/// What a change does with a key.
+/// The effect of a change on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It only removes the key.
+    /// The change only removes the key.
     Removal,
-    /// It restores a key of a slot that the lane imports.
+    /// The change restores a key of a slot that the lane imports.
     Arrival,
-    /// It does something else.
+    /// The change does something else.
     Change,
 }
 

@@ -207,10 +207,11 @@ impl<'c, 'a> Coordinator<'c, 'a> {
                 rendezvous.require(lane.number);
             }
         }
-        if rendezvous.is_awaited() && Instant::now() >= self.loads_after {
-            if let Err(error) = self.begin() {
-                self.fail(error)?;
-            }
+        if rendezvous.is_awaited()
+            && Instant::now() >= self.loads_after
+            && let Err(error) = self.begin()
+        {
+            self.fail(error)?;
         }
         if let Some(loaded) = rendezvous.take_loaded() {
             match install(self.shared, &loaded, self.stops) {

@@ -1,4 +1,4 @@
-//! What the threads of the lanes and the thread that coordinates them share.
+//! The state that the threads of the lanes and the thread that coordinates them share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) struct LaneState {
     /// Whether the lane's thread must end, because its node is no master any more.
     pub(super) is_retired: AtomicBool,
     pub(super) state: FollowState,
-    /// What the node last said.
+    /// The node's last view of the cluster.
     view: ForkMutex<Option<Arc<View>>>,
     /// When the node last answered, or became the sender.
     answered: ForkMutex<Option<Instant>>,
@@ -106,7 +106,7 @@ impl LaneState {
     }
 }
 
-/// What all threads share.
+/// The state that all threads share.
 pub(super) struct Shared<'a> {
     pub(super) store: &'a Store,
     pub(super) host: Host<'a>,

@@ -1,4 +1,4 @@
-//! What a node says about the cluster: the reply of CLUSTER NODES, which all versions have, and which,
+//! A node's view of the cluster: the reply of CLUSTER NODES, which all versions have, and which,
 //! other than CLUSTER SHARDS, also shows the slots that are moving.
 
 use std::ops::RangeInclusive;
@@ -20,7 +20,7 @@ pub(super) struct Node {
     pub(super) is_master: bool,
 }
 
-/// What a node says about the cluster and about itself.
+/// A node's view of the cluster and of itself.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     /// When the node was asked.
