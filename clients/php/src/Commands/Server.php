@@ -71,9 +71,10 @@ trait Server
 
     /**
      * Waits until a replica has applied its source's changes up to a position of the source (master_repl_offset), at
-     * most for the timeout in milliseconds. Time: O(1).
+     * most for the timeout in milliseconds. If the source is a cluster, the position is that of the master that has
+     * the key. Time: O(1).
      *
-     * `REPLICA.WAIT offset timeout`
+     * `REPLICA.WAIT offset timeout [key]`
      *
      * @return bool
      */
