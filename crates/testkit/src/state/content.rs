@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use undercroft_engine::changes::Change;
 use undercroft_engine::messages::Topic;
 use undercroft_engine::{
-    DATABASES, Entry, Error, Ranges, Source, SourceLink, Store, Stream, ValueType, View,
-    loading_database,
+    ClusterSource, DATABASES, Entry, Error, Ranges, Source, SourceLink, Store, Stream, ValueType,
+    View, loading_database,
 };
 
 /// The number of the database to which the check of a store writes.
@@ -23,6 +23,8 @@ pub struct State {
     pub content: Content,
     /// The source of the store's keys, if the store is a replica.
     pub source: Option<Source>,
+    /// The cluster whose keys the store has, if it is the replica of one.
+    pub cluster: Option<ClusterSource>,
     /// The stream of changes for replicas, if there is one.
     pub outgoing: Option<Outgoing>,
     /// The recorded connection to the source and the recorded filter.
@@ -55,6 +57,7 @@ impl State {
         Ok(State {
             content,
             source: store.source()?,
+            cluster: store.cluster_source()?,
             outgoing: outgoing_of(store)?,
             link: (store.source_link()?, store.source_filter()?),
             texts,

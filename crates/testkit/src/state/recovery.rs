@@ -187,7 +187,8 @@ fn judge(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, St
     };
     let held = |of: &State| {
         let is_held = state.content == of.content && state.texts == of.texts;
-        is_held && state.source == of.source && state.outgoing == of.outgoing
+        let is_followed = state.source == of.source && state.cluster == of.cluster;
+        is_held && is_followed && state.outgoing == of.outgoing
     };
     let same = |of: &State| held(of) && sent(of);
     let enrolled = |of: &State| state.subscribers == of.subscribers && state.waits == of.waits;
