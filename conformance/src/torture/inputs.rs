@@ -167,8 +167,9 @@ pub(super) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
         ("a reply for a command", b"+OK\r\n-ERR x\r\n:1\r\n"),
         ("a bulk string for a command", b"$4\r\nPING\r\n"),
         (
+            // Not TLS, to which the server replies with an alert (`conformance/tests/tls.rs`).
             "another protocol",
-            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n",
+            b"\x03\x00\x00\x0b\x06\xe0\x00\x00\x00\x00\x00\r\n",
         ),
         (
             "an empty command name",
