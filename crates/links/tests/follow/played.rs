@@ -72,10 +72,11 @@ impl Played {
         let state = FollowState::default();
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| {
-                for _ in 0..script.connections {
+                while served.load(Ordering::Acquire) < script.connections {
                     let (stream, _) = listener.accept().expect("a follower");
-                    play(&stream, script.sent);
-                    served.fetch_add(1, Ordering::Release);
+                    if play(&stream, script.sent) {
+                        served.fetch_add(1, Ordering::Release);
+                    }
                 }
                 // Ends a follower that would connect again.
                 drop(listener);
@@ -113,12 +114,13 @@ fn url(socket: &Path) -> SourceUrl {
 }
 
 /// Answers commands up to PSYNC, sends the bytes, and waits until the follower has read them, which
-/// the end of the connection shows.
-fn play(stream: &UnixStream, sent: &[u8]) {
+/// the end of the connection shows. Returns false if the connection is one on which the follower asks
+/// for information, which this source does not have.
+fn play(stream: &UnixStream, sent: &[u8]) -> bool {
     let mut lines = BufReader::new(stream).lines();
     loop {
         let Some(Ok(line)) = lines.next() else {
-            return;
+            return true;
         };
         let answer: &[u8] = match line.as_str() {
             "PING" => b"+PONG\r\n",
@@ -129,13 +131,18 @@ fn play(stream: &UnixStream, sent: &[u8]) {
                 let _ = stream.shutdown(std::net::Shutdown::Write);
                 // Acknowledgements may still arrive.
                 while let Some(Ok(_)) = lines.next() {}
-                return;
+                return true;
+            }
+            "INFO" => {
+                let mut stream = stream;
+                let _ = stream.write_all(b"-ERR unknown command\r\n");
+                return false;
             }
             _ => continue,
         };
         let mut stream = stream;
         if stream.write_all(answer).is_err() {
-            return;
+            return true;
         }
     }
 }
