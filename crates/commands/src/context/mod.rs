@@ -65,7 +65,7 @@ pub struct Context<'a> {
     /// Whether commands are sent to connections in MONITOR mode.
     pub(crate) shows: bool,
     /// Whether GET and SET can take the fast path, because they are not timed, queued, shown to
-    /// monitors, or refused for lack of rights or of replicas.
+    /// monitors, forwarded to a source, or refused for lack of rights or of replicas.
     pub(crate) direct: bool,
     /// Whether the commands are called by a script.
     pub(crate) scripted: bool,
