@@ -10,7 +10,7 @@ use undercroft_conformance::servers::Kind;
 use undercroft_engine::{Error, LinkStatus, key_slot};
 
 use crate::cluster_nodes::{Cluster, ClusterChanges, id_of, slots_of};
-use crate::support::{Follower, Place, call, field, run, until, url_of};
+use crate::support::{Follower, Place, call, field, offset_of, run, until, url_of};
 
 fn url(cluster: &Cluster) -> String {
     url_of(cluster.living().next().expect("a node"))
@@ -136,8 +136,11 @@ fn store_follows_the_replica_that_takes_a_failed_masters_place() {
         let master = cluster.node(victim);
         let slots = slots_of(master).len();
         // The successor must have the last changes, or it begins another history.
-        let mut client = Client::connect(master.address()).expect("it accepts");
-        client.call(["WAIT", "1", "60000"]).expect("a reply");
+        let successor = cluster.node(3 + victim);
+        until(
+            || offset_of(successor) == offset_of(master),
+            || successor.log(),
+        );
         cluster.kill(victim);
         until(
             || slots_of(cluster.node(3 + victim)).len() == slots,
