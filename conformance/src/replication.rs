@@ -26,16 +26,8 @@ impl Changes {
     /// # Panics
     /// Panics if the source does not accept connections.
     pub fn new(seed: u64, source: &Address, without: &[&str]) -> Self {
-        // Blocked clients and messages leave nothing to compare, and the source's own settings are
-        // not replicated.
-        let never = ["blocking", "messages", "server"];
-        let families: Vec<Family> = FAMILIES
-            .iter()
-            .filter(|family| !never.contains(&family.name) && !without.contains(&family.name))
-            .copied()
-            .collect();
         Changes {
-            random: Generator::new(seed, &families),
+            random: Generator::new(seed, &replicated_families(without)),
             writer: Client::connect(source).expect("the source accepts connections"),
         }
     }
@@ -58,6 +50,19 @@ impl Changes {
     pub fn writer(&mut self) -> &mut Client {
         &mut self.writer
     }
+}
+
+/// Returns the families of commands whose effects replicas show. `without` names further families to
+/// leave out.
+pub fn replicated_families(without: &[&str]) -> Vec<Family> {
+    // Blocked clients and messages leave nothing to compare, and the source's own settings are not
+    // replicated.
+    let never = ["blocking", "messages", "server"];
+    FAMILIES
+        .iter()
+        .filter(|family| !never.contains(&family.name) && !without.contains(&family.name))
+        .copied()
+        .collect()
 }
 
 /// Makes a server a replica of another.

@@ -212,7 +212,13 @@ fn read_line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     // Limit the length: a line is a type byte followed by a number or a message, so a valid line is
     // far shorter than a megabyte.
-    from.by_ref().take(1 << 20).read_until(b'\n', &mut line)?;
+    let mut limited = from.by_ref().take(1 << 20);
+    limited.read_until(b'\n', &mut line)?;
+    // The message of an error that a script of Redis 8.2 raises can contain line feeds.
+    while line.starts_with(b"-")
+        && !line.ends_with(b"\r\n")
+        && limited.read_until(b'\n', &mut line)? > 0
+    {}
     if line.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -292,6 +298,12 @@ mod tests {
         let markers: String = items.iter().map(Reply::marker).collect();
         assert_eq!(markers, "+-:$$*_#,(=%>");
         assert_eq!(items[3], Reply::Bulk(b"\r\n".to_vec()));
+    }
+
+    #[test]
+    fn error_can_contain_line_feeds() {
+        let reply = parse(b"-ERR user_script:3: abc\n\r\n").expect("a whole error");
+        assert_eq!(reply, Reply::Error(b"ERR user_script:3: abc\n".to_vec()));
     }
 
     #[test]

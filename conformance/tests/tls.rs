@@ -10,7 +10,19 @@ use std::time::{Duration, Instant};
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::replication::{PATIENCE, field, host_and_port, spare_port};
 use undercroft_conformance::resp::Reply;
-use undercroft_conformance::servers::{Server, Settings, start_undercroft, undercroft_binary};
+use undercroft_conformance::servers::{
+    Kind, Server, Settings, start_undercroft, undercroft_binary,
+};
+
+/// The arguments with which openssl makes a new key, and a request or a certificate for it.
+const NEW_KEY: &[&str] = &[
+    "req",
+    "-newkey",
+    "ec",
+    "-pkeyopt",
+    "ec_paramgen_curve:P-256",
+    "-nodes",
+];
 
 /// A private authority, and certificates that it has issued.
 struct Authority {
@@ -22,23 +34,23 @@ impl Authority {
         let authority = Authority {
             directory: tempfile::tempdir().expect("a directory"),
         };
-        authority.openssl(&[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-keyout",
-            "ca.key",
-            "-out",
-            "ca.pem",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=authority",
-        ]);
+        authority.openssl(
+            &[
+                NEW_KEY,
+                &[
+                    "-x509",
+                    "-keyout",
+                    "ca.key",
+                    "-out",
+                    "ca.pem",
+                    "-days",
+                    "2",
+                    "-subj",
+                    "/CN=authority",
+                ],
+            ]
+            .concat(),
+        );
         authority
     }
 
@@ -70,20 +82,13 @@ impl Authority {
         let extensions = "subjectAltName=DNS:localhost,IP:127.0.0.1";
         std::fs::write(self.path("extensions"), extensions).expect("space");
         let subject = format!("/CN={name}");
-        self.openssl(&[
-            "req",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-keyout",
-            &key,
-            "-out",
-            &request,
-            "-subj",
-            &subject,
-        ]);
+        self.openssl(
+            &[
+                NEW_KEY,
+                &["-keyout", &key, "-out", &request, "-subj", &subject],
+            ]
+            .concat(),
+        );
         self.openssl(&[
             "x509",
             "-req",
@@ -125,6 +130,8 @@ impl Encrypted {
         );
         let settings = Settings {
             files: vec![("undercroft.conf".into(), config.into_bytes())],
+            // The address space of a replica's data set is as large as the store's.
+            memory_max: None,
             ..Settings::default()
         };
         let server = start_undercroft(settings).expect("undercroft starts")?;
@@ -194,6 +201,15 @@ impl Encrypted {
     }
 }
 
+/// Waits until a condition holds.
+fn until(server: &Encrypted, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{}", server.server.log());
+        std::thread::yield_now();
+    }
+}
+
 /// A client that stays connected. It is killed on drop.
 struct Staying {
     child: std::process::Child,
@@ -258,7 +274,9 @@ fn redis_cli_reads_and_writes_values_of_every_size() {
         .write_all(b"BLPOP list 0\r\n")
         .expect("it lives");
     let mut plain = server.plain();
-    while field(&mut plain, "clients", "blocked_clients") != "1" {}
+    until(&server, || {
+        field(&mut plain, "clients", "blocked_clients") == "1"
+    });
     plain.call(["RPUSH", "list", "item"]).expect("a reply");
     let mut reply = [0; 24];
     staying.output.read_exact(&mut reply).expect("a reply");
@@ -340,10 +358,7 @@ fn replaced_certificate_is_presented_to_new_connections_only() {
     server.authority.issue("next", "40");
     let pid = rustix::process::Pid::from_raw(server.server.pid() as i32).expect("a process");
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it lives");
-    let start = Instant::now();
-    while days(left(&mut plain)) != 40 {
-        assert!(start.elapsed() < PATIENCE, "{}", server.server.log());
-    }
+    until(&server, || days(left(&mut plain)) == 40);
     assert_eq!(server.ask(&["PING"]), "PONG");
     staying.ping();
 }
@@ -400,11 +415,9 @@ fn unfinished_and_damaged_handshakes_end_without_harm() {
     assert_eq!(server.ask(&["PING"]), "PONG");
     let mut plain = server.plain();
     // The server closes all of these connections, after a time also silent ones.
-    let start = Instant::now();
-    while field(&mut plain, "clients", "connected_clients") != "1" {
-        assert!(start.elapsed() < PATIENCE, "{}", server.server.log());
-        std::thread::yield_now();
-    }
+    until(&server, || {
+        field(&mut plain, "clients", "connected_clients") == "1"
+    });
     drop(open);
     assert_eq!(server.ask(&["PING"]), "PONG");
 }
@@ -598,4 +611,62 @@ fn certificates_of_tls_init_encrypt_and_identify() {
         .output()
         .expect("openssl is installed");
     assert!(verified.status.success(), "{verified:?}");
+}
+
+#[test]
+fn real_replica_receives_changes_over_tls() {
+    let Some(server) = Encrypted::start("tls-auth-clients no\n") else {
+        return;
+    };
+    let mut plain = server.plain();
+    plain.call(["SET", "before", "1"]).expect("a reply");
+    let [ca, certificate, key] =
+        ["ca.pem", "client.pem", "client.key"].map(|name| server.authority.text(name));
+    let port = server.port.to_string();
+    let arguments = [
+        ["--tls-ca-cert-file", &ca],
+        ["--tls-cert-file", &certificate],
+        ["--tls-key-file", &key],
+        ["--tls-replication", "yes"],
+    ];
+    let arguments = [
+        &arguments.concat()[..],
+        &["--replicaof", "localhost", &port],
+    ]
+    .concat();
+    let settings = Settings {
+        arguments: arguments.into_iter().map(str::to_owned).collect(),
+        ..Settings::default()
+    };
+    let replica = Server::start(Kind::Redis, settings).expect("redis-server starts");
+    let mut there = Client::connect(replica.address()).expect("it accepts");
+    until(&server, || {
+        field(&mut there, "replication", "master_link_status") == "up"
+    });
+    plain.call(["SET", "after", "2"]).expect("a reply");
+    let waited = plain.call(["WAIT", "1", "60000"]).expect("a reply");
+    assert_eq!(waited, Reply::Integer(1), "{}", replica.log());
+    for (key, value) in [("before", "1"), ("after", "2")] {
+        let got = there.call(["GET", key]).expect("a reply");
+        assert_eq!(got, Reply::Bulk(value.into()), "{key}");
+    }
+}
+
+#[test]
+fn certificate_that_is_a_device_is_refused() {
+    let Some(server) = Encrypted::start("tls-auth-clients no\n") else {
+        return;
+    };
+    let pipe = server.authority.text("pipe");
+    let made = Process::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo is installed").success());
+    let mut plain = server.plain();
+    for path in ["/dev/zero", &pipe] {
+        let refused = plain.call(["CONFIG", "SET", "tls-cert-file", path]);
+        let Ok(Reply::Error(text)) = refused else {
+            panic!("{path}: {refused:?}");
+        };
+        assert!(String::from_utf8_lossy(&text).contains("expected a regular file"));
+    }
+    assert_eq!(server.ask(&["PING"]), "PONG");
 }

@@ -63,7 +63,7 @@ fn users_are_created_changed_and_deleted() {
     let mut admin = pair.connect();
     admin.calls(
         "ACL SETUSER not_used on >passwd
-        ACL DELUSER not_used nobody not_used
+        ACL DELUSER not_used absent not_used
         PING
         ACL DELUSER default
         ACL GENPASS -236
@@ -169,7 +169,7 @@ fn logins_depend_on_the_default_user() {
         ACL WHOAMI
         HELLO 2 SETNAME client5 SETNAME \"client name\"
         CLIENT GETNAME
-        CLIENT KILL USER nobody
+        CLIENT KILL USER absent
         CLIENT KILL USER two
         ACL SETUSER one -@all
         PING
@@ -226,7 +226,7 @@ fn denied_calls_are_logged() {
         EVAL \"redis.call('incr','foo')\" 0
         EVAL \"redis.pcall('incr','foo') return redis.pcall('set','x',1)\" 0
         AUTH u wrong-password
-        HELLO 2 AUTH nobody x",
+        HELLO 2 AUTH absent x",
     );
     assert_eq!(log(&mut admin), 9);
     // The key that no selector allows is logged.

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use undercroft_commands::table::resolve;
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
+use undercroft_conformance::generate::Generator;
 use undercroft_conformance::generate::payload::seal;
-use undercroft_conformance::generate::{FAMILIES, Family, Generator};
-use undercroft_conformance::replication::spare_port;
+use undercroft_conformance::replication::{replicated_families, spare_port};
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings};
 use undercroft_engine::{LinkStatus, SLOTS, key_slot};
 
 use crate::served::compare;
-use crate::support::{Place, call, field, offset_of, place_of, redis, until};
+use crate::support::{NOT_REPLICATED, Place, call, field, offset_of, place_of, redis, until};
 
 /// The type byte of small sets since Redis 7.2.
 const SET_LISTPACK: u8 = 20;
@@ -388,13 +388,7 @@ pub(crate) struct ClusterChanges {
 
 impl ClusterChanges {
     pub(crate) fn new(seed: u64) -> ClusterChanges {
-        // As for a single source; see `Changes`.
-        let never = ["blocking", "messages", "server", "streams", "bitmaps"];
-        let families: Vec<Family> = FAMILIES
-            .iter()
-            .filter(|family| !never.contains(&family.name))
-            .copied()
-            .collect();
+        let families = replicated_families(NOT_REPLICATED);
         ClusterChanges {
             random: fastrand::Rng::with_seed(seed),
             generator: Generator::new(seed, &families),

@@ -2,14 +2,15 @@
 
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
-use undercroft_conformance::generate::{FAMILIES, Family, Generator};
+use undercroft_conformance::generate::Generator;
+use undercroft_conformance::replication::replicated_families;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::seed::seed;
-use undercroft_engine::{LinkStatus, key_slot};
+use undercroft_engine::{LinkStatus, SourceLink, key_slot};
 
 use crate::cluster_nodes::{Cluster, slots_of};
 use crate::served::{Served, compare};
-use crate::support::{Follower, Place, call, place_of, redis, until, url_of};
+use crate::support::{Follower, NOT_REPLICATED, Place, call, place_of, redis, until, url_of};
 
 fn client(place: &Place) -> Client {
     Client::connect(&Address::Unix(place.path("socket").into())).expect("it accepts")
@@ -123,6 +124,72 @@ fn limited_user_gains_no_rights_at_the_source() {
     );
 }
 
+#[test]
+fn transaction_changes_neither_the_connection_nor_the_settings_of_the_source() {
+    let source = redis(&[]);
+    let place = Place::new();
+    let _follower = Follower::start(&url_of(&source), place.store.path(), &[]);
+    place.wait_for_status(LinkStatus::Up);
+    let _served = Served::start_with(&place, "", &["--writes", "forward"]);
+    let mut one = client(&place);
+    let mut ask = |line: &str| {
+        let command = Command::parse(line).expect("a command");
+        one.call(&command.0).expect("a reply")
+    };
+    for line in ["MULTI", "SET a 0", "SELECT 5", "SET a 5", "EXEC"] {
+        ask(line);
+    }
+    assert_eq!(
+        text(&ask("GET a")),
+        "5",
+        "the client has selected the database"
+    );
+    // Another client's change is made in its own database.
+    assert_eq!(call_of(&place, "SET b 0"), Reply::Simple(b"OK".to_vec()));
+    place.catch_up(&source);
+    let get = |database, key: &str| place.get(database, key);
+    assert_eq!(
+        (get(0, "a").as_deref(), get(5, "a").as_deref()),
+        (Some("0"), Some("5"))
+    );
+    assert_eq!((get(0, "b").as_deref(), get(5, "b")), (Some("0"), None));
+    for line in ["MULTI", "SET a 6", "CONFIG SET maxclients 77"] {
+        ask(line);
+    }
+    let refused = text(&ask("EXEC"));
+    assert!(
+        refused.starts_with("READONLY") && refused.contains("config|set"),
+        "{refused}"
+    );
+    assert_eq!(text(&ask("GET a")), "5");
+    let settings = format!("{:?}", call(&source, &["CONFIG", "GET", "maxclients"]));
+    assert!(!settings.contains("[55, 55]"), "{settings}");
+}
+
+#[test]
+fn password_is_not_sent_to_a_source_with_tls() {
+    let place = Place::new();
+    place.store.set_replica(true).expect("it may write");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let link = SourceLink {
+        host: "127.0.0.1".into(),
+        port: listener.local_addr().expect("a port").port(),
+        status: LinkStatus::Up,
+        recorded: u64::MAX,
+        is_encrypted: true,
+        ..SourceLink::default()
+    };
+    place.store.set_source_link(&link).expect("room");
+    let _served = Served::start_with(&place, "masterauth secret\n", &["--writes", "forward"]);
+    let refused = text(&call_of(&place, "SET a 1"));
+    assert!(
+        refused.starts_with("READONLY") && refused.contains("TLS"),
+        "{refused}"
+    );
+    listener.set_nonblocking(true).expect("a socket");
+    assert!(listener.accept().is_err(), "the server has connected");
+}
+
 /// Runs a command on another connection of the server.
 fn call_of(place: &Place, line: &str) -> Reply {
     let command = Command::parse(line).expect("a command");
@@ -147,12 +214,7 @@ fn random_commands_through_a_server_are_those_of_its_source() {
     let _follower = Follower::start(&url_of(&source), place.store.path(), &[]);
     place.wait_for_status(LinkStatus::Up);
     let served = Served::start_with(&place, "", &["--writes", "forward"]);
-    let never = ["blocking", "messages", "server", "streams", "bitmaps"];
-    let families: Vec<Family> = FAMILIES
-        .iter()
-        .filter(|family| !never.contains(&family.name))
-        .copied()
-        .collect();
+    let families = replicated_families(NOT_REPLICATED);
     let mut random = Generator::new(seed(), &families);
     let mut client = client(&place);
     for _ in 0..3000 {

@@ -38,11 +38,13 @@ pub(crate) fn redis(arguments: &[&str]) -> Server {
     Server::start(Kind::Redis, settings).expect("redis-server starts")
 }
 
+/// The families of commands of which Redis 7.0 does not replicate everything: consumers without entries,
+/// and the zeros that a BITFIELD appends whose changes overflow.
+pub(crate) const NOT_REPLICATED: &[&str] = &["streams", "bitmaps"];
+
 /// Returns random changes after which a replica equals its source.
 pub(crate) fn changes_of(source: &Server) -> Changes {
-    // Redis 7.0 does not replicate consumers without entries, nor the zeros that a BITFIELD appends
-    // whose changes overflow.
-    Changes::new(seed(), source.address(), &["streams", "bitmaps"])
+    Changes::new(seed(), source.address(), NOT_REPLICATED)
 }
 
 /// Returns the address of a server as host and port.

@@ -12,6 +12,7 @@ use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::{WaitOutcome, Wanted};
 use undercroft_engine::{Access, Error, Store};
 
+use crate::arguments::is_keyword;
 use crate::config::{Parameter, Value};
 use crate::protocol::Protocol;
 use crate::reply::Tree;
@@ -28,6 +29,14 @@ pub struct ForwardedRequest {
     pub database: usize,
     /// The version of the protocol of the reply.
     pub protocol: Protocol,
+}
+
+impl ForwardedRequest {
+    /// Returns whether the commands can select another database.
+    pub fn selects(&self) -> bool {
+        let mut names = self.commands.iter().filter_map(|words| words.first());
+        names.any(|name| is_keyword(name, "SELECT"))
+    }
 }
 
 /// The clients connected to a process, and their authentication. The default implementations suit a

@@ -16,6 +16,22 @@ use crate::table::{Command, EXEC, Flag, Group};
 /// The commands of scripts that change keys, or that such commands need at the source.
 const SCRIPTS: [&str; 5] = ["eval", "evalsha", "fcall", "script|load", "script|flush"];
 
+/// The commands for connections and servers that a transaction for the source may contain: they change
+/// neither the connection, except for its database, nor the source.
+const HARMLESS: [&str; 7] = [
+    "select", "ping", "echo", "time", "dbsize", "publish", "spublish",
+];
+
+/// Returns whether a queued command may be sent to the source. The administration of this server is not
+/// that of the source.
+fn may_be_sent(command: &Command) -> bool {
+    let is_own = matches!(
+        command.group,
+        Group::Connection | Group::Server | Group::Pubsub
+    );
+    !is_own || command.flags.has(Flag::Write) || HARMLESS.contains(&command.name)
+}
+
 /// Returns whether a command that the connection may run must be sent to the source.
 #[inline]
 pub(super) fn applies(context: &Context<'_>, command: &'static Command) -> bool {
@@ -95,6 +111,13 @@ fn send_transaction(context: &mut Context<'_>, reply: &mut dyn Reply) -> Result<
         // The rights may have changed since the command was queued.
         if let Err(refusal) = context.permit(queued.command, &arguments) {
             return Err(refusal.error_in_exec());
+        }
+        if !may_be_sent(queued.command) {
+            return Err(CommandError::new(format!(
+                "READONLY a transaction that changes keys of a replica is sent to the source, so it cannot \
+                 contain '{}'",
+                queued.command.name
+            )));
         }
         if key.is_none() {
             let first = queued.command.keys_of(&arguments).next();

@@ -1,19 +1,47 @@
 //! Reads and replaces the file of users (`aclfile`).
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 /// Returns the content of an ACL file.
 ///
 /// # Errors
 /// Returns Redis' message if the file cannot be read.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| {
+    read_regular_file(path).map_err(|error| {
         let path = path.display();
         format!("Error loading ACLs, opening file '{path}': {error}")
     })
+}
+
+/// The maximum size in bytes of a file that a server reads because of its configuration.
+const SIZE_MAX: u64 = 64 << 20;
+
+/// Returns the content of a file that a parameter of the configuration names. Neither waits for the
+/// other end of a pipe nor reads a device, which may have no end.
+///
+/// # Errors
+/// Fails if the file cannot be read, is not a regular file, or has more than 64 MiB.
+pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)?;
+    let status = file.metadata()?;
+    if !status.is_file() {
+        return Err(io::Error::other("expected a regular file"));
+    }
+    if status.len() > SIZE_MAX {
+        let text = format!("expected at most {SIZE_MAX} bytes, found {}", status.len());
+        return Err(io::Error::other(text));
+    }
+    let mut bytes = Vec::new();
+    file.take(SIZE_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Replaces a file: after a crash or a power cut, it has either its old or its new content. Only the
@@ -77,6 +105,13 @@ mod tests {
         let mode = fs::metadata(&path).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+        for device in ["/dev/zero", "/dev", "/dev/null"] {
+            let error = read_file(Path::new(device)).expect_err("no regular file");
+            assert!(
+                error.contains("expected a regular file"),
+                "{device}: {error}"
+            );
+        }
         let lost = folder.path().join("no/users.acl");
         assert!(write_file(&lost, b"").is_err());
         let error = read_file(&lost).expect_err("no folder");

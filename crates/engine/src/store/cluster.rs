@@ -11,7 +11,8 @@
 
 use std::ops::RangeInclusive;
 
-use undercroft_memory::{ShardSet, removing};
+use crc::{CRC_16_XMODEM, Crc, Table};
+use undercroft_memory::ShardSet;
 
 use crate::error::Error;
 use crate::handle::reader::Reader;
@@ -126,31 +127,10 @@ pub fn key_slot(key: &[u8]) -> u16 {
         let length = rest.iter().position(|&byte| byte == b'}')?;
         (length > 0).then(|| &rest[..length])
     });
-    let crc = tag.unwrap_or(key).iter().fold(0_u16, |crc, &byte| {
-        crc << 8 ^ CRC[usize::from((crc >> 8) as u8 ^ byte)]
-    });
-    crc % SLOTS as u16
+    CHECKSUM.checksum(tag.unwrap_or(key)) % SLOTS as u16
 }
 
-/// The CRC-16 (XMODEM) of each byte.
-const CRC: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let (mut crc, mut bit) = ((byte as u16) << 8, 0);
-        while bit < 8 {
-            crc = if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                crc << 1 ^ 0x1021
-            };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
+static CHECKSUM: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 
 /// Reads the numbers and texts of a record. Each text follows its length.
 struct Record<'b>(&'b [u8]);
@@ -241,8 +221,14 @@ impl ClusterSource {
             })
         })?;
         let ranges = record.all(|record| Some((record.slot()?, record.slot()?, record.lane()?)))?;
-        let mut owners = SlotOwners::default();
+        let (mut owners, mut after) = (SlotOwners::default(), 0);
         for (start, end, lane) in ranges {
+            // Each slot is in one range, so that a damaged record does not cause more work than a
+            // sound one.
+            if start < after || end < start {
+                return None;
+            }
+            after = end + 1;
             (start..=end).for_each(|slot| owners.set(slot, Some(lane)));
         }
         let pair = |record: &mut Record<'_>| Some((record.slot()?, record.lane()?));
@@ -341,12 +327,7 @@ impl Store {
     /// # Errors
     /// Returns the errors of [`write`](Store::write).
     pub fn set_lane_link(&self, lane: u8, link: &SourceLink) -> Result<(), Error> {
-        let name = link_name(lane);
-        let key = self.hidden_key(0, &name);
-        let _removing = removing();
-        self.write(ShardSet::one(0), |writer| {
-            writer.set(SOURCE, &key, &link.to_bytes(), Expiry::Never)
-        })
+        self.set_link(&link_name(lane), link)
     }
 
     /// Returns whether the store has a complete data set of a cluster.
@@ -443,6 +424,11 @@ mod tests {
         assert!(bytes.len() < 300, "{}", bytes.len());
         assert_eq!(ClusterSource::of_bytes(&bytes), Some(source.clone()));
         assert_eq!(source.owners.of(0).count(), 5000);
+        // The second range precedes two lists, of two pairs and of one.
+        let mut twice = source.to_bytes();
+        let second = twice.len() - (2 + 2 * 4) - (2 + 4) - 6;
+        twice[second..second + 2].copy_from_slice(&0_u16.to_le_bytes());
+        assert_eq!(ClusterSource::of_bytes(&twice), None, "two ranges overlap");
         // A record that is cut off, in a damaged store, is no record.
         for length in 0..bytes.len() {
             assert_eq!(ClusterSource::of_bytes(&bytes[..length]), None);

@@ -100,9 +100,15 @@ pub struct SourceLink {
     pub loaded_bytes: u64,
     /// Whether a server follows the source, which does so again after its next start.
     pub is_server: bool,
+    /// Whether the connection uses TLS.
+    pub is_encrypted: bool,
     /// The last error, or an empty string.
     pub error: String,
 }
+
+/// The flags of a [`SourceLink`] in its record.
+const SERVER: u64 = 1;
+const ENCRYPTED: u64 = 2;
 
 impl SourceLink {
     /// The time after which a record counts as abandoned.
@@ -125,7 +131,7 @@ impl SourceLink {
             self.source_offset,
             self.current,
             self.loaded_bytes,
-            self.is_server.into(),
+            (u64::from(self.is_server) * SERVER) | (u64::from(self.is_encrypted) * ENCRYPTED),
             self.host.len() as u64,
         ];
         let mut bytes: Vec<u8> = numbers
@@ -165,7 +171,8 @@ impl SourceLink {
             source_offset: number(6)?,
             current: number(7)?,
             loaded_bytes: number(8)?,
-            is_server: number(9)? != 0,
+            is_server: number(9)? & SERVER != 0,
+            is_encrypted: number(9)? & ENCRYPTED != 0,
             error: String::from_utf8_lossy(error).into_owned(),
         })
     }
@@ -305,7 +312,11 @@ impl Store {
     /// # Errors
     /// Returns the errors of [`write`](Store::write).
     pub fn set_source_link(&self, link: &SourceLink) -> Result<(), Error> {
-        let key = self.hidden_key(0, LINK);
+        self.set_link(LINK, link)
+    }
+
+    pub(super) fn set_link(&self, name: &[u8], link: &SourceLink) -> Result<(), Error> {
+        let key = self.hidden_key(0, name);
         // A full store must still report that it is full. The record replaces one of its size.
         let _removing = removing();
         self.write(ShardSet::one(0), |writer| {

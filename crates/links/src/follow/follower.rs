@@ -217,6 +217,7 @@ impl<'a> Follower<'a> {
         let mut link = self.link.borrow_mut();
         self.state.fill(&mut link, self.store.now());
         link.is_server = self.options.is_server;
+        link.is_encrypted = self.options.url.is_encrypted;
         match self.store.set_source_link(&link) {
             // The reports matter less than the changes.
             Err(error) if is_lack_of_space(&error) => Ok(()),

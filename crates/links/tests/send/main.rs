@@ -92,7 +92,12 @@ impl Place {
     fn content(&self) -> impl PartialEq + std::fmt::Debug + use<> {
         let mut all = BTreeMap::new();
         let shown = self.store.snapshot(|item: Item<'_>| {
-            let elements = examples::sorted(item.value_type, item.items);
+            let mut elements = examples::sorted(item.value_type, item.items);
+            if item.value_type == ValueType::SortedSet {
+                elements
+                    .iter_mut()
+                    .for_each(|member| without_sign_of_zero(member));
+            }
             let value = (item.value_type, elements, item.expiry);
             all.insert((item.database, item.key.to_vec()), value);
             Ok::<_, Error>(())
@@ -121,6 +126,15 @@ impl Place {
         )
         .expect("room");
         place
+    }
+}
+
+/// Removes the sign of a member's score if the score is zero: a sorted set keeps the sign only once it is
+/// no longer packed, and a sorted set that was large is packed again in its copies.
+fn without_sign_of_zero(member: &mut [Vec<u8>]) {
+    let score = member.last_mut().expect("a member has a score");
+    if std::str::from_utf8(score).is_ok_and(|text| text.parse() == Ok(0.0)) {
+        *score = b"0".to_vec();
     }
 }
 

@@ -26,6 +26,8 @@ const REPLYING: Duration = Duration::from_secs(60);
 const APPLYING: Duration = Duration::from_secs(10);
 /// The maximum number of idle connections to a server.
 const IDLE_MAX: usize = 16;
+/// The maximum number of servers to which connections are kept.
+const TARGETS_MAX: usize = 2 * Store::LANES_MAX;
 /// The maximum number of redirections by the nodes of a cluster.
 const REDIRECTIONS: usize = 5;
 /// The number of bytes to read at once.
@@ -90,12 +92,10 @@ impl Forwarding {
             });
             let redirection = errors.filter_map(redirection).next();
             let reply = replies.pop();
-            let mut idle = self.idle();
-            let connections = idle.entry(target).or_default();
-            if connections.len() < IDLE_MAX {
-                connections.push(connection);
+            // After a SELECT in a transaction, the connection may be in another database.
+            if !request.selects() {
+                self.keep(target, connection);
             }
-            drop(idle);
             if let Some(to) = redirection {
                 (host, port, asks) = to;
                 continue;
@@ -106,6 +106,18 @@ impl Forwarding {
             return Ok(reply.map_or(Tree::Null, tree_of));
         }
         Err("ERR the nodes of the source redirect the command to each other; try again".to_owned())
+    }
+
+    /// Keeps a connection for another request.
+    fn keep(&self, target: Target, connection: Connection) {
+        let mut idle = self.idle();
+        idle.retain(|_, connections| !connections.is_empty());
+        if idle.len() < TARGETS_MAX || idle.contains_key(&target) {
+            let connections = idle.entry(target).or_default();
+            if connections.len() < IDLE_MAX {
+                connections.push(connection);
+            }
+        }
     }
 
     /// Returns a connection to a server.
@@ -152,6 +164,14 @@ impl Forwarding {
 /// Returns the address of the source, or of the master that has a key.
 fn address(store: &Store, key: Option<&[u8]>) -> Result<(String, u16), String> {
     let failed = |error: undercroft_engine::Error| format!("ERR {error}");
+    let link = store.source_link().map_err(failed)?;
+    if link.as_ref().is_some_and(|link| link.is_encrypted) {
+        return Err(
+            "READONLY You can't write against a read only replica, whose source has TLS; commands are \
+             forwarded without encryption only"
+                .to_owned(),
+        );
+    }
     if let Some(cluster) = store.cluster_source().map_err(failed)? {
         let owner = key.and_then(|key| cluster.owners.get(key_slot(key)));
         let lane = owner.and_then(|owner| cluster.lane(owner));
@@ -159,7 +179,7 @@ fn address(store: &Store, key: Option<&[u8]>) -> Result<(String, u16), String> {
             return Ok((lane.host.clone(), lane.port));
         }
     }
-    match store.source_link().map_err(failed)? {
+    match link {
         Some(link) if link.port != 0 => Ok((link.host, link.port)),
         _ => Err(
             "READONLY You can't write against a read only replica, whose source has no TCP address"
@@ -213,8 +233,12 @@ fn await_changes(terms: &Terms<'_>, key: Option<&[u8]>, offset: u64) {
         false => None,
     };
     let is_followed = || {
-        let link = terms.store.source_link().ok().flatten();
-        is_cluster || link.is_some_and(|link| link.status != LinkStatus::Down)
+        let link = match lane {
+            Some(lane) => terms.store.lane_link(lane),
+            None => terms.store.source_link(),
+        };
+        let link = link.ok().flatten();
+        link.is_some_and(|link| link.status != LinkStatus::Down)
     };
     let start = Instant::now();
     while start.elapsed() < APPLYING && is_followed() && !(terms.stops)() {

@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use undercroft_commands::config::Config;
+use undercroft_commands::users::read_regular_file;
 use x509_parser::parse_x509_certificate;
 
 /// The cipher suites: rustls' names, and the names of the versions before TLS 1.3 in OpenSSL.
@@ -142,7 +143,8 @@ fn read(parameter: &str, path: &str) -> Result<Vec<u8>, String> {
         "" => Err(format!(
             "{parameter} must name a file, because tls-port is set"
         )),
-        path => fs::read(path).map_err(|error| format!("{parameter}: {path}: {error}")),
+        path => read_regular_file(Path::new(path))
+            .map_err(|error| format!("{parameter}: {path}: {error}")),
     }
 }
 

@@ -65,8 +65,8 @@ impl Worker {
         if let Some(text) = refusal {
             shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            // The rejected client may already have disconnected, so ignore an error. A handshake for
-            // the reason would be work for strangers.
+            // The rejected client may already have disconnected, so ignore an error. An encrypted
+            // reason would need a handshake, which costs more than a connection.
             if !accepted.is_encrypted {
                 let _ = send(&accepted.socket, text, flags);
             }

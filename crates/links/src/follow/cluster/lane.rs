@@ -24,6 +24,8 @@ use crate::follow::transfer;
 const TURN: Duration = Duration::from_millis(10);
 /// How often a lane waits for the end of a slot's move before all data sets are loaded again.
 const WAITS_MAX: usize = 10;
+/// The maximum number of bytes of changes that are kept until the data sets of other lanes are visible.
+const KEPT_MAX: usize = 256 << 20;
 /// The interval at which the node is asked what it says about the cluster.
 const ASKING: Duration = Duration::from_secs(1);
 
@@ -267,6 +269,10 @@ fn wait_until_visible(
             acknowledged = Some(Instant::now());
             applying::acknowledge(link, source.position.offset)?;
         }
-        link.receive()?;
+        // The rest waits at the source, which limits its own memory.
+        match link.input.len() < KEPT_MAX {
+            true => drop(link.receive()?),
+            false => thread::sleep(LOOK),
+        }
     }
 }

@@ -149,6 +149,7 @@ impl Shared<'_> {
                 Address::Unix(path) => (path.display().to_string(), 0),
             };
         }
+        link.is_encrypted = self.options.url.is_encrypted;
         lane.state.fill(&mut link, self.store.now());
         match self.store.set_lane_link(lane.number, &link) {
             // The reports matter less than the changes.

@@ -11,6 +11,9 @@ use crate::follow::client::SourceClient;
 use crate::follow::error::FollowError;
 use crate::follow::source_url::Address;
 
+/// The maximum length in bytes of a host and of the id of a node. Names in the DNS have at most 253.
+const TEXT_MAX: usize = 255;
+
 /// A node, as another node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
@@ -77,6 +80,9 @@ impl View {
             let [id, place, flags, _, _, _, _, _, slots @ ..] = &words[..] else {
                 return None;
             };
+            if id.len() > TEXT_MAX {
+                return None;
+            }
             let has = |flag| flags.split(',').any(|word| word == flag);
             let is_myself = has("myself");
             let is_unreachable = ["fail", "handshake", "noaddr"].into_iter().any(has);
@@ -104,8 +110,16 @@ impl View {
                     before: 0,
                     after: 0,
                 };
+                // No slot is named twice.
+                if slots.len() > SLOTS {
+                    return None;
+                }
                 for slot in slots {
                     mine.add_slots(slot)?;
+                }
+                let count: usize = mine.owned.iter().map(ExactSizeIterator::len).sum();
+                if count > SLOTS {
+                    return None;
                 }
                 view = Some(mine);
             }
@@ -176,7 +190,7 @@ fn parse_place(text: &str) -> Option<Address> {
         .next()
         .filter(|name| !name.is_empty() && !name.contains('='));
     let host = name.unwrap_or(ip);
-    (!host.is_empty()).then(|| Address::Tcp {
+    (1..=TEXT_MAX).contains(&host.len()).then(|| Address::Tcp {
         host: host.to_owned(),
         port,
     })
@@ -241,8 +255,13 @@ e7d1 fe80::1:30002@31002 master - 0 1426238316232 2 connected 5461-10922
             "a b:1@2 master - 0 0 1 connected 0-1",
             "a b:1@2 myself,master - 0 0 1 connected 0-16384",
             "a b:1@2 myself,master - 0 0 1 connected [x-<-b]",
+            "a b:1@2 myself,master - 0 0 1 connected 0-16383 7",
         ] {
             assert!(View::parse(text, &seed, Instant::now()).is_none(), "{text}");
         }
+        let long = "x".repeat(TEXT_MAX + 1);
+        assert_eq!(parse_place(&format!("{long}:1@2")), None);
+        let id = format!("{long} b:1@2 myself,master - 0 0 1 connected 0");
+        assert!(View::parse(&id, &seed, Instant::now()).is_none());
     }
 }
