@@ -66,6 +66,12 @@ make_ruby() {
     ruby -e 'File.read(ARGV[0]).scan(/^gem "(.*)", "(.*)"/) { |name, version| gem name, version }' "$2"
 }
 
+version_php() { php -r 'echo PHP_VERSION, phpversion("redis");'; }
+# Use the system's extension. Nothing is created, but its version must match.
+make_php() {
+    php -r 'exit(str_contains(file_get_contents($argv[1]), "\"" . phpversion("redis") . "\"") ? 0 : 1);' "$2"
+}
+
 # language NAME PROGRAMS TOOL...: succeeds if the tools that this language's programs need are
 # installed. Without these tools, even an existing environment is useless.
 language() {
@@ -82,11 +88,14 @@ for requirements in "$programs"/python/requirements-*.txt; do
     name=$(basename "$requirements" .txt)
     environment "${name#requirements-}" python "$requirements"
 done
-if language node "BullMQ, connect-redis" node npm; then
+if language node "BullMQ, connect-redis, ioredis" node npm; then
     environment node node "$programs"/node/package.json "$programs"/node/package-lock.json
 fi
-if language go "Asynq, Machinery" go; then
+if language go "Asynq, Machinery, go-redis" go; then
     environment go go "$programs"/go/go.mod "$programs"/go/go.sum "$programs"/go/*/*.go
+fi
+if language php "phpredis" php; then
+    environment php php "$programs"/php/composer.json
 fi
 if language ruby "Sidekiq" ruby; then
     environment ruby ruby "$programs"/ruby/Gemfile

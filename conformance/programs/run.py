@@ -54,6 +54,9 @@ class Program:
     packages: list[str]
     work: str
     told: str
+    # Whether the program connects over TLS. Its URL then begins with rediss://, and it finds the
+    # certificates in the directory PROGRAM_CERTIFICATES.
+    encrypted: bool = False
     # The reasons, by kind, why the program does not work there, and why it does not run there.
     fails: dict[str, str] = field(default_factory=dict)
     without: dict[str, str] = field(default_factory=dict)
@@ -89,6 +92,8 @@ class Program:
                 return [str(place / file.name), url]
             case "ruby":
                 return ["ruby", "-W0", str(file), url]
+            case "php":
+                return ["php", str(file), url]
             case _:
                 classes = f"{place / 'classes'}{os.pathsep}{place / 'jars'}/*"
                 return ["java", "-cp", classes, file.stem, url]
@@ -104,6 +109,7 @@ PINS = {
     "node": ("node/package.json", r'"{package}": "([^"]+)"'),
     "go": ("go/go.mod", r"^\s*(?:require )?\S*{package}(?:/v\d+)? v(\S+)"),
     "ruby": ("ruby/Gemfile", r'^gem "{package}", "([^"]+)"'),
+    "php": ("php/composer.json", r'"ext-{package}": "([^"]+)"'),
     "java": ("java/pom.xml", r"<artifactId>{package}</artifactId>\s*<version>([^<]+)<"),
 }
 
@@ -137,7 +143,7 @@ class Server:
 
     def __init__(self, kind: str, directory: str) -> None:
         """Start the server, and wait until it answers."""
-        self.port = spare_port()
+        self.port, self.tls_port = spare_port(), spare_port()
         self.log = Path(directory) / f"{kind.replace(' ', '-')}.log"
         commands = {
             REDIS: ["redis-server", "--save", "", "--appendonly", "no", "--dir", directory],
@@ -145,7 +151,7 @@ class Server:
         }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*commands[kind], "--port", str(self.port)],
+                [*commands[kind], "--port", str(self.port), *self.encryption(directory)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -157,6 +163,17 @@ class Server:
                 self.stop()
                 raise SystemExit(f"{kind} does not reply:\n{self.log.read_text(errors='replace')}")
             time.sleep(0.01)
+
+    def encryption(self, directory: str) -> list[str]:
+        """Return the options for a TLS port that only clients with a certificate may use."""
+        files = Path(directory) / "certificates"
+        options = {
+            "port": self.tls_port,
+            "cert-file": files / "server.pem",
+            "key-file": files / "server.key",
+            "ca-cert-file": files / "ca.pem",
+        }
+        return [word for name, value in options.items() for word in (f"--tls-{name}", str(value))]
 
     def answers(self, command: str, reply: str) -> bool:
         """Return whether the server answers a command with this reply."""
@@ -202,6 +219,11 @@ class Lane:
         """Start the servers, which stop when the exit stack closes."""
         self.directory = tempfile.mkdtemp(prefix="undercroft-programs-", dir=SCRATCH)
         stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        subprocess.run(
+            [SERVER, "tls", "init", f"{self.directory}/certificates"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         self.servers = {}
         for kind in (REDIS, SERVE):
             self.servers[kind] = Server(kind, self.directory)
@@ -220,6 +242,8 @@ class Lane:
             if not server.empty():
                 return Seen(False, "", f"{kind} GONE", f"{kind} no longer replies")
             url = f"redis://127.0.0.1:{server.port}/0"
+            if program.encrypted:
+                url = f"rediss://localhost:{server.tls_port}/0"
         begun = time.monotonic()
         status, output = self.result(program, url)
         took = f"{time.monotonic() - begun:.1f} s"
@@ -237,6 +261,7 @@ class Lane:
         """Return a program's exit status, or None after a timeout, and its output."""
         env = environment() | {
             "PYTHONPATH": os.pathsep.join(map(str, PYTHON_PATH)),
+            "PROGRAM_CERTIFICATES": f"{self.directory}/certificates",
             "NODE_PATH": str(ENVIRONMENTS / program.environment / "node_modules"),
         }
         with tempfile.TemporaryFile() as output:

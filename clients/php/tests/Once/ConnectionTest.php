@@ -148,7 +148,17 @@ final class ConnectionTest extends TestCase
         }
     }
 
-    public function testTls(): void
+    /** @return array<string, array{callable}> */
+    public static function servers(): array
+    {
+        return [
+            'redis-server' => [Servers::redis(...)],
+            'undercroft serve' => [Servers::undercroft(...)],
+        ];
+    }
+
+    /** @dataProvider servers */
+    public function testTls(callable $start): void
     {
         $folder = Servers::folder();
         exec("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext "
@@ -159,10 +169,10 @@ final class ConnectionTest extends TestCase
         }
         $tls = Servers::port();
         try {
-            Servers::redis('--tls-port', (string) $tls, '--tls-cert-file', "$folder/cert.pem", '--tls-key-file',
+            $start('--tls-port', (string) $tls, '--tls-cert-file', "$folder/cert.pem", '--tls-key-file',
                 "$folder/key.pem", '--tls-ca-cert-file', "$folder/cert.pem", '--tls-auth-clients', 'no');
         } catch (\RuntimeException) {
-            self::markTestSkipped('this redis-server has no TLS');
+            self::markTestSkipped('this server has no TLS');
         }
         $client = self::client("tls://127.0.0.1:$tls", ['ssl' => ['cafile' => "$folder/cert.pem"]]);
         foreach ([false, true] as $persistent) {

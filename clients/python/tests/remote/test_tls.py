@@ -1,8 +1,10 @@
 """Tests servers over TLS: clients work, and a wrong certificate raises a clear error."""
 
 import asyncio
+import contextlib
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from test_topology import server, spare_port
+
+SERVER = Path(__file__).parents[4] / "target/debug/undercroft"
 
 
 def certificate(directory: Path, name: str) -> list[str]:
@@ -29,14 +33,47 @@ def certificate(directory: Path, name: str) -> list[str]:
     return ["--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no"]
 
 
-@pytest.fixture(scope="module")
-def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
+@contextlib.contextmanager
+def served(port: int, *arguments: str) -> Iterator[None]:
+    """Run `undercroft serve` with a TLS port during a block."""
+    if not SERVER.exists():
+        pytest.skip(f"{SERVER} is not built: no store is served")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        process = subprocess.Popen(
+            [
+                SERVER,
+                "serve",
+                f"{directory}/store",
+                "--port",
+                "0",
+                "--tls-port",
+                str(port),
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            assert any("serves" in line for line in iter(process.stdout.readline, ""))
+            yield
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+@pytest.fixture(scope="module", params=["redis-server", "undercroft serve"])
+def secure(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str, str]]:
     """Yield a server's URL, its own certificate, and another certificate."""
     directory = tmp_path_factory.mktemp("tls")
     arguments = certificate(directory, "server")
     certificate(directory, "other")
     port = spare_port()
-    with server("--tls-port", str(port), *arguments):
+    is_redis = request.param == "redis-server"
+    with server("--tls-port", str(port), *arguments) if is_redis else served(port, *arguments):
         url = f"rediss://127.0.0.1:{port}"
         yield url, str(directory / "server.crt"), str(directory / "other.crt")
 
