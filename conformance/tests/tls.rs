@@ -8,7 +8,7 @@ use std::process::{Command as Process, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use undercroft_conformance::client::{Address, Client};
-use undercroft_conformance::replication::{PATIENCE, field, host_and_port, spare_port};
+use undercroft_conformance::replication::{PATIENCE, field, host_and_port, spare_port, text};
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{
     Kind, Server, Settings, start_undercroft, undercroft_binary,
@@ -79,7 +79,7 @@ impl Authority {
             format!("{name}.csr"),
             format!("{name}.pem"),
         );
-        let extensions = "subjectAltName=DNS:localhost,IP:127.0.0.1";
+        let extensions = format!("subjectAltName=DNS:localhost,IP:127.0.0.1,URI:urn:user:{name}");
         std::fs::write(self.path("extensions"), extensions).expect("space");
         let subject = format!("/CN={name}");
         self.openssl(
@@ -309,6 +309,58 @@ fn clients_need_a_certificate_as_configured() {
             "{auth}: {output:?}"
         );
     }
+}
+
+#[test]
+fn certificate_names_the_user() {
+    let Some(server) = Encrypted::start(
+        "tls-auth-clients optional\ntls-auth-clients-user CN\n\
+         user client on ~a:* +get +acl|whoami\n\
+         user urn:user:second on ~* +acl|whoami\n\
+         user disabled off nopass ~* +@all\n",
+    ) else {
+        return;
+    };
+    let mut plain = server.plain();
+    let changed = plain.call(["ACL", "SETUSER", "default", "resetpass", ">password"]);
+    assert_eq!(changed.expect("a reply"), Reply::Simple(b"OK".to_vec()));
+    for name in ["second", "disabled"] {
+        server.authority.issue(name, "300");
+    }
+    let ask = |name: &str, command: &[&str]| {
+        let [certificate, key] =
+            ["pem", "key"].map(|kind| server.authority.text(&format!("{name}.{kind}")));
+        let output = server.cli(&["--cert", &certificate, "--key", &key], command);
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let refusals = |plain: &mut Client| field(plain, "stats", "acl_access_denied_tls_cert");
+    assert_eq!(ask("client", &["ACL", "WHOAMI"]), "client");
+    assert_eq!(ask("client", &["GET", "a:1"]), "");
+    assert!(ask("client", &["GET", "b:1"]).starts_with("NOPERM"));
+    assert_eq!(refusals(&mut plain), "0");
+    // Without a user of that name, a client must log in as without a certificate.
+    for name in ["second", "disabled"] {
+        assert!(
+            ask(name, &["ACL", "WHOAMI"]).starts_with("NOAUTH"),
+            "{name}"
+        );
+    }
+    assert!(server.ask(&["ACL", "WHOAMI"]).starts_with("NOAUTH"));
+    assert_eq!(refusals(&mut plain), "2");
+    let entries = text(&plain.call(["ACL", "LOG"]).expect("a reply"));
+    assert!(
+        entries.contains("reason tls-cert context toplevel object disabled"),
+        "{entries}"
+    );
+    plain
+        .call(["CONFIG", "SET", "tls-auth-clients-user", "URI"])
+        .expect("a reply");
+    assert_eq!(ask("second", &["ACL", "WHOAMI"]), "urn:user:second");
+    assert!(ask("client", &["ACL", "WHOAMI"]).starts_with("NOAUTH"));
+    plain
+        .call(["CONFIG", "SET", "tls-auth-clients-user", "off"])
+        .expect("a reply");
+    assert!(ask("second", &["ACL", "WHOAMI"]).starts_with("NOAUTH"));
 }
 
 #[test]

@@ -260,6 +260,10 @@ pub const PARAMETERS: &[Parameter] = &[
         "tls-auth-clients",
         Choice("yes", &["no", "yes", "optional"]),
     ),
+    Parameter::new(
+        "tls-auth-clients-user",
+        Choice("off", &["off", "CN", "URI"]),
+    ),
     Parameter::new("tls-protocols", Text("")),
     Parameter::new("tls-ciphers", Text("")),
     Parameter::new("tls-ciphersuites", Text("")),

@@ -206,6 +206,29 @@ impl Context<'_> {
         self.look_up_changed_user()
     }
 
+    /// Logs the connection in as the first user with one of these names that is enabled, without a
+    /// password: the names are those in the client's certificate, which has been verified. If there is
+    /// no such user, the connection stays as it is, and ACL LOG has an entry, as in Redis 8.6.
+    ///
+    /// # Errors
+    /// Returns an error if the users cannot be read. The connection stays as it is then.
+    #[cold]
+    pub fn log_in_by_certificate(&mut self, names: &[Vec<u8>]) -> Result<(), CommandError> {
+        let users = self.host.process.users.now(self.store);
+        let (_, users) = users.map_err(Failure::into_error)?;
+        let mut named = names.iter().filter_map(|name| users.find(name));
+        if let Some(user) = named.find(|user| user.is_enabled()) {
+            self.session.login.log_in(user);
+            self.choose_way();
+            return Ok(());
+        }
+        if let Some(name) = names.first() {
+            let call = self.denied(Reason::Certificate, name, name, &[]);
+            self.log_denied(call);
+        }
+        Ok(())
+    }
+
     #[cold]
     fn look_up_changed_user(&mut self) -> Result<(), Failure> {
         let (stamp, users) = self.host.process.users.now(self.store)?;

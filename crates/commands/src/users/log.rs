@@ -17,12 +17,18 @@ pub(crate) enum Reason {
     Key,
     Channel,
     Auth,
+    Certificate,
 }
 
 impl Reason {
     /// All reasons.
-    pub(crate) const ALL: [Reason; 4] =
-        [Reason::Auth, Reason::Command, Reason::Key, Reason::Channel];
+    pub(crate) const ALL: [Reason; 5] = [
+        Reason::Auth,
+        Reason::Command,
+        Reason::Key,
+        Reason::Channel,
+        Reason::Certificate,
+    ];
 
     /// Returns the name that ACL LOG shows.
     pub(crate) fn name(self) -> &'static str {
@@ -31,6 +37,7 @@ impl Reason {
             Reason::Key => "key",
             Reason::Channel => "channel",
             Reason::Auth => "auth",
+            Reason::Certificate => "tls-cert",
         }
     }
 
@@ -41,6 +48,7 @@ impl Reason {
             Reason::Key => "acl_access_denied_key",
             Reason::Channel => "acl_access_denied_channel",
             Reason::Auth => "acl_access_denied_auth",
+            Reason::Certificate => "acl_access_denied_tls_cert",
         }
     }
 }

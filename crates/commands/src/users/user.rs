@@ -89,6 +89,11 @@ impl User {
         self.no_password && self.is_on
     }
 
+    /// Returns whether connections can log in as this user.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.is_on
+    }
+
     /// Returns whether AUTH accepts every password.
     pub(crate) fn has_no_password(&self) -> bool {
         self.no_password

@@ -17,6 +17,8 @@ const OURS: &[&str] = &[
     "acl_access_denied_channel",
     "acl_access_denied_cmd",
     "acl_access_denied_key",
+    // Redis 8.6 has this field.
+    "acl_access_denied_tls_cert",
     "journal_durability",
     "mem_lazyfree_pending",
     "store",

@@ -2,12 +2,14 @@
 //! workers.
 //!
 //! - `commands`: runs one turn, in which the commands in the input are parsed and executed.
+//! - `identity`: logs a connection in as the user that the client's certificate names.
 //! - `incoming`: receives a long value from a socket directly into the store.
 //! - `output`: the unsent replies and their buffers.
 //! - `state`: a connection and its buffers.
 //! - `writer`: encodes replies, and appends their bytes to a connection's output.
 
 mod commands;
+mod identity;
 mod incoming;
 mod output;
 pub(crate) mod state;

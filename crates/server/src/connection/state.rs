@@ -60,6 +60,8 @@ pub(crate) struct Connection {
     /// The events for which the socket is registered with epoll, or `None` if it is no longer
     /// registered.
     pub(crate) registered: Option<Interest>,
+    /// Whether the user that a client's certificate names need not be looked up, or has been.
+    pub(super) is_identified: bool,
     /// Whether the peer has closed its sending side. Commands that have arrived are still answered.
     ended: bool,
     /// Whether to close the connection as soon as the replies have been sent.
@@ -146,6 +148,7 @@ impl Connection {
         limits: &Limits,
     ) -> Self {
         let mut connection = Connection {
+            is_identified: !socket.is_encrypted(),
             socket,
             session,
             card,
@@ -460,6 +463,9 @@ impl Connection {
         limits: &Limits,
         space: &mut Workspace,
     ) -> (usize, Next) {
+        if !self.is_identified {
+            self.identify(shared, limits);
+        }
         self.session.activity.buffers.input = input.len();
         self.session.activity.buffers.input_free = 0;
         let is_behind = self.has_output();

@@ -69,6 +69,12 @@ impl Transport {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
+    /// Returns the certificate that the client has presented and that was verified, in DER form.
+    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
+        let presented = self.tls.as_ref()?.peer_certificates()?;
+        presented.first().map(|first| &**first)
+    }
+
     /// Returns whether encrypted bytes wait until the socket accepts more.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
