@@ -110,10 +110,16 @@ impl State<'_> {
     /// Compiles a program whose name is at index `name`. Pushes the compiled function, or an error
     /// message if the status is not `DONE`.
     pub(crate) fn load<T: ProgramText>(&mut self, text: &mut T, name: c_int) -> Status {
-        // The name stays on the stack during the call, and the parser does not retain the pointer.
+        // The parser copies the name up to its first zero byte into a string that the collector does
+        // not know yet when it calls `read_piece` for the first time, which can run a script. So keep
+        // an equal string on the stack, which is the same object (CVE-2025-49844).
         let name = lua!(self, lua_tolstring, name, std::ptr::null_mut());
+        lua!(self, lua_pushstring, name);
+        let name = lua!(self, lua_tolstring, -1, std::ptr::null_mut());
         let text = (&raw mut *text).cast();
-        Status(lua!(self, lua_load, read_piece::<T>, text, name))
+        let status = Status(lua!(self, lua_load, read_piece::<T>, text, name));
+        self.remove(-2);
+        status
     }
 
     /// Writes the bytecode of the function on top of the stack. Returns false for a native
