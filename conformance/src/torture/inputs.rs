@@ -167,7 +167,7 @@ pub(super) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
         ("a reply for a command", b"+OK\r\n-ERR x\r\n:1\r\n"),
         ("a bulk string for a command", b"$4\r\nPING\r\n"),
         (
-            // Not TLS, to which the server replies with an alert (`conformance/tests/tls.rs`).
+            // Not TLS, to which the server replies with an alert (`conformance/tests/tls`).
             "another protocol",
             b"\x03\x00\x00\x0b\x06\xe0\x00\x00\x00\x00\x00\r\n",
         ),
