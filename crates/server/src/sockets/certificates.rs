@@ -252,7 +252,11 @@ fn provider(ciphers: &str, suites: &str) -> Result<CryptoProvider, String> {
     ] {
         let of_list = |name: &&str| name.starts_with("TLS_") == is_of_13;
         let known = || SUITES.iter().map(|(_, name)| *name).filter(of_list);
-        let chosen: Vec<&str> = list.split(':').filter(|name| !name.is_empty()).collect();
+        // OpenSSL's name for its own list stands for all, too.
+        let chosen: Vec<&str> = match list {
+            "DEFAULT" => Vec::new(),
+            list => list.split(':').filter(|name| !name.is_empty()).collect(),
+        };
         if let Some(other) = chosen
             .iter()
             .find(|name| !known().any(|known| known == **name))
