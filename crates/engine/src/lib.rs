@@ -74,6 +74,7 @@ pub use structures::ranges::Ranges;
 pub use structures::roots::DATABASES;
 pub use transaction::access::Access;
 pub use transaction::load::Load;
+pub use transaction::origin::Origin;
 pub use transaction::running::Running;
 pub use transaction::savepoint::Savepoint;
 pub use transaction::writer::{Expiry, Writer};

@@ -22,6 +22,9 @@ pub(crate) struct Outbox {
     muted: u32,
     /// Whether no key may be changed, because the store is a replica.
     refuses: bool,
+    /// The number of bytes that the transaction has recorded in rings of changed keys; see
+    /// `tracked.rs`.
+    pub(crate) recorded: u64,
     /// The reason why the transaction must fail: it changed a key of a replica, or the change could
     /// not be logged.
     failure: Option<Box<Error>>,
@@ -74,6 +77,7 @@ impl Outbox {
             classes,
             muted: 0,
             refuses,
+            recorded: 0,
             failure: None,
             content: None,
         }

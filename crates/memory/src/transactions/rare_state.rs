@@ -52,6 +52,9 @@ pub(crate) struct RareState {
     pub(crate) changes: Vec<(u8, u16)>,
     /// Settings to increment after the commit.
     pub(crate) counted: Vec<Setting>,
+    /// In a removal in parts, the changed key that was recorded last, or `None` for all keys, with
+    /// its shard, the root word of the ring of changed keys, and the origin of the change.
+    pub(crate) last_changed_key: Option<(usize, usize, Option<(Vec<u8>, u64)>)>,
     /// Runs and arenas that this transaction moved to another shard.
     pub(crate) moved: MovedRuns,
     /// The words that the transaction's logs contain, if the logs are long.

@@ -1,0 +1,58 @@
+//! The client on whose behalf a thread changes keys. A server tells a client about changed keys, but on
+//! request not about the changes that the client itself made.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+thread_local! {
+    static ORIGIN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Attributes the changes that this thread makes to a client until it is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct Origin {
+    before: u64,
+    /// Dropping the guard on another thread would change that thread's origin.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Origin {
+    /// Attributes all changes that this thread makes to the client with this number, which is unique
+    /// among the clients of all processes and not 0.
+    pub fn set(client: u64) -> Origin {
+        Origin {
+            before: ORIGIN.replace(client),
+            of_this_thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        ORIGIN.set(self.before);
+    }
+}
+
+/// Returns the client to which changes are attributed, or 0.
+#[inline(always)]
+pub(crate) fn origin() -> u64 {
+    ORIGIN.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_nested() {
+        let outer = Origin::set(1);
+        {
+            let _inner = Origin::set(2);
+            assert_eq!(origin(), 2);
+        }
+        assert_eq!(origin(), 1);
+        drop(outer);
+        assert_eq!(origin(), 0);
+    }
+}
