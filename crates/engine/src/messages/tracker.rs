@@ -88,6 +88,13 @@ impl<S: Deref<Target = Store>> Tracker<S> {
         }
     }
 
+    /// Returns the number with which [`Origin`](crate::Origin) attributes changes to a client of this
+    /// process. The tracker must be active.
+    pub fn origin_of(&self, client: u64) -> u64 {
+        let seat = self.seating.name(&self.store.segment);
+        seat.map_or(0, |seat| seat.bits().rotate_left(48) ^ client)
+    }
+
     /// Ends the tracking of keys. Processes record changed keys as long as another tracker is active.
     pub fn end(&mut self) {
         self.positions = Vec::new();

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::num::NonZero;
 
 thread_local! {
     static ORIGIN: Cell<u64> = const { Cell::new(0) };
@@ -19,10 +20,10 @@ pub struct Origin {
 
 impl Origin {
     /// Attributes all changes that this thread makes to the client with this number, which is unique
-    /// among the clients of all processes and not 0.
-    pub fn set(client: u64) -> Origin {
+    /// among the clients of all processes.
+    pub fn set(client: NonZero<u64>) -> Origin {
         Origin {
-            before: ORIGIN.replace(client),
+            before: ORIGIN.replace(client.get()),
             of_this_thread: PhantomData,
         }
     }
@@ -46,9 +47,10 @@ mod tests {
 
     #[test]
     fn origins_are_nested() {
-        let outer = Origin::set(1);
+        let set = |number| Origin::set(NonZero::new(number).expect("not 0"));
+        let outer = set(1);
         {
-            let _inner = Origin::set(2);
+            let _inner = set(2);
             assert_eq!(origin(), 2);
         }
         assert_eq!(origin(), 1);
