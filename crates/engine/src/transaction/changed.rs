@@ -8,7 +8,7 @@
 use crate::error::Error;
 use crate::structures::dictionary;
 use crate::structures::entry::Entry;
-use crate::structures::key::Key;
+use crate::structures::key::{Key, hash};
 use crate::structures::roots::{DATABASES, EPOCHS, KEYS, QUEUES, Root};
 use crate::transaction::change_log::{Logged, is_logged, log_change, lose_changes};
 use crate::transaction::effect::{ChangedPart, Effect};
@@ -118,7 +118,7 @@ impl Writer<'_, '_> {
 
     /// Returns whether the changes of a shard must be reported through [`report`](Self::report).
     #[inline(always)]
-    pub(crate) fn reports(&self, shard: usize) -> bool {
+    fn reports(&self, shard: usize) -> bool {
         self.outbox.refuses() | is_logged(self.view(), shard)
     }
 
@@ -170,6 +170,26 @@ impl Writer<'_, '_> {
         if self.reports(root.shard) {
             self.report(root, Logged::Key(database, key.bytes, Effect::Expired));
         }
+    }
+
+    /// Reports like [`expired`](Self::expired) that a key expired, given its entry. Reads the key's
+    /// name only if the report has a receiver.
+    pub(crate) fn expired_at(&mut self, root: Root, entry: &Entry) -> Result<(), Error> {
+        if !self.outbox.tells()
+            && !self.reports(root.shard)
+            && !self.store.segment.is_tracked()
+        {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        entry.append_key(self.view(), &mut bytes)?;
+        let key = Key {
+            hash: hash(self.transaction.hash_key(), &bytes),
+            bytes: &bytes,
+            shard: root.shard,
+        };
+        self.expired(root.database, &key);
+        Ok(())
     }
 
     /// Reports that all keys of a database in one shard were removed.

@@ -22,6 +22,7 @@ use undercroft_memory::{CHANGED_KEY_MAX, ChangedKey};
 
 use crate::handle::store::Store;
 use crate::structures::roots::{CHANGED_KEYS, DATABASES, Root};
+use crate::transaction::access::Access;
 use crate::transaction::origin::origin;
 use crate::transaction::writer::Writer;
 
@@ -85,6 +86,14 @@ impl Writer<'_, '_> {
         if let Err(error) = recorded {
             self.outbox.fail(error.into());
         }
+    }
+}
+
+impl Access<'_> {
+    /// Returns whether any process tracks keys, so that all processes record the keys that they
+    /// change. A dead process counts until its remains are freed.
+    pub fn is_tracked(&self) -> bool {
+        self.store.segment.is_tracked()
     }
 }
 
