@@ -39,7 +39,9 @@ fn prefixes_are_told_separately_and_can_be_added() {
         let mut both = [other.next(), other.next()];
         both.sort();
         assert_eq!(both, [keys(&["a:1", "a:2"]), keys(&["b:1", "b:2"])]);
-        client.calls(&format!("CLIENT TRACKING on BCAST REDIRECT {id} PREFIX c:\nINCR c:1234"));
+        client.calls(&format!(
+            "CLIENT TRACKING on BCAST REDIRECT {id} PREFIX c:\nINCR c:1234"
+        ));
         assert_eq!(other.next(), keys(&["c:1234"]));
     });
 }
@@ -158,7 +160,10 @@ fn client_is_told_that_its_redirection_is_gone() {
         assert_eq!(flags, ["on", "broken_redirect"]);
         assert_eq!(items[3], Reply::Integer(id));
         let line = client.text("CLIENT INFO");
-        assert!(line.contains(" flags=tR ") && line.contains(&format!(" redir={id} ")), "{line}");
+        assert!(
+            line.contains(" flags=tR ") && line.contains(&format!(" redir={id} ")),
+            "{line}"
+        );
     });
 }
 
@@ -173,7 +178,10 @@ fn several_clients_redirect_to_one() {
             client.calls(&format!("CLIENT TRACKING on REDIRECT {id}\nGET {key}"));
         }
         writer.calls("INCR key1\nINCR key2");
-        assert_eq!([other.next(), other.next()], [keys(&["key1"]), keys(&["key2"])]);
+        assert_eq!(
+            [other.next(), other.next()],
+            [keys(&["key1"]), keys(&["key2"])]
+        );
         // A client that uses RESP3 tracks the same key.
         clients[1].calls("HELLO 3\nCLIENT TRACKING on\nGET key1");
         clients[0].calls("GET key1");
@@ -417,16 +425,24 @@ fn info_counts_tracking() {
     on_both(|server| {
         let (_other, id) = redirection(server);
         let (mut client, mut second) = (Tracked::connect(server), Tracked::connect(server));
-        client.calls(&format!("CLIENT TRACKING on REDIRECT {id}\nGET key1\nGET key2"));
+        client.calls(&format!(
+            "CLIENT TRACKING on REDIRECT {id}\nGET key1\nGET key2"
+        ));
         second.calls("CLIENT TRACKING on BCAST PREFIX prefix:\nSET prefix:key1 1");
         let mut writer = Tracked::connect(server);
         let fields = ["total_items", "total_keys", "total_prefixes", "clients"];
         let mut count = |field: &str| info(&mut writer, &format!("tracking_{field}"));
         assert_eq!(fields.map(&mut count), [2, 2, 1, 2]);
         let line = client.text("CLIENT INFO");
-        assert!(line.contains(" flags=t ") && line.contains(&format!(" redir={id} ")), "{line}");
+        assert!(
+            line.contains(" flags=t ") && line.contains(&format!(" redir={id} ")),
+            "{line}"
+        );
         let line = second.text("CLIENT INFO");
-        assert!(line.contains(" flags=tB ") && line.contains(" redir=0 "), "{line}");
+        assert!(
+            line.contains(" flags=tB ") && line.contains(" redir=0 "),
+            "{line}"
+        );
         client.calls("CLIENT TRACKING off");
         second.send("QUIT");
         while info(&mut writer, "tracking_clients") != 0 {}

@@ -49,7 +49,9 @@ impl Cache {
         for invalidated in self.client.taken() {
             match invalidated {
                 Invalidated::All => self.values.clear(),
-                Invalidated::Keys(keys) => keys.iter().for_each(|key| drop(self.values.remove(key))),
+                Invalidated::Keys(keys) => {
+                    keys.iter().for_each(|key| drop(self.values.remove(key)))
+                }
                 Invalidated::Broken(_) => panic!("there is no redirection"),
             }
         }
@@ -87,7 +89,11 @@ fn write(random: &mut fastrand::Rng, writer: &mut Tracked, number: usize) {
         38 if random.u32(..20) == 0 => "FLUSHDB".to_owned(),
         38 => "SWAPDB 0 1".to_owned(),
         _ => {
-            for line in ["MULTI", &format!("SET {one} {number}"), &format!("DEL {other}")] {
+            for line in [
+                "MULTI",
+                &format!("SET {one} {number}"),
+                &format!("DEL {other}"),
+            ] {
                 writer.call(line);
             }
             "EXEC".to_owned()
@@ -145,13 +151,18 @@ fn no_cache_keeps_an_outdated_value() {
             .collect();
         let mut random = fastrand::Rng::with_seed(seed + 20);
         for number in 0..EMBEDDED {
-            embedded(&one, &["SET", &key(&mut random), &format!("embedded:{number}")]);
+            embedded(
+                &one,
+                &["SET", &key(&mut random), &format!("embedded:{number}")],
+            );
         }
         for writer in writers {
             writer.join().expect("a writer");
         }
         is_over.store(true, Ordering::Release);
-        let ended = caches.into_iter().map(|cache| cache.join().expect("a cache"));
+        let ended = caches
+            .into_iter()
+            .map(|cache| cache.join().expect("a cache"));
         ended.collect()
     });
     let mut plain = Tracked::resp3(&one);

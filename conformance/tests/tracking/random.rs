@@ -80,7 +80,10 @@ fn random_changes_invalidate_what_redis_invalidates() {
             commands.push(generator.command());
         }
         let is_swap = |word: &[u8]| word.eq_ignore_ascii_case(b"SWAPDB");
-        if commands.iter().any(|command| command.0.iter().any(|word| is_swap(word))) {
+        if commands
+            .iter()
+            .any(|command| command.0.iter().any(|word| is_swap(word)))
+        {
             // Redis does not invalidate any key.
             continue;
         }
@@ -93,8 +96,12 @@ fn random_changes_invalidate_what_redis_invalidates() {
             }
         }
         for (index, extra) in extra.iter_mut().enumerate() {
-            let [expected, found] = [&mut judge, &mut ours]
-                .map(|side| side.clients[index].keys().into_iter().collect::<BTreeSet<_>>());
+            let [expected, found] = [&mut judge, &mut ours].map(|side| {
+                side.clients[index]
+                    .keys()
+                    .into_iter()
+                    .collect::<BTreeSet<_>>()
+            });
             for key in &expected {
                 let known = found.contains(key) || found.contains("*") || extra.contains("*");
                 assert!(

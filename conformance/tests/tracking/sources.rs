@@ -57,7 +57,10 @@ fn changes_by_other_processes_are_told_without_a_command() {
     other.calls("HELLO 3\nCLIENT TRACKING on\nGET key");
     client.calls("GET key");
     embedded(&one, &["APPEND", "key", "x"]);
-    assert_eq!([client.next(), other.next()], [keys(&["key"]), keys(&["key"])]);
+    assert_eq!(
+        [client.next(), other.next()],
+        [keys(&["key"]), keys(&["key"])]
+    );
 }
 
 #[test]
@@ -72,7 +75,10 @@ fn every_command_that_changes_a_key_is_told() {
         Reply::Bulk(bytes) => bytes,
         reply => panic!("{reply:?}"),
     };
-    let payload: String = payload.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+    let payload: String = payload
+        .iter()
+        .map(|byte| format!("\\x{byte:02x}"))
+        .collect();
     let restore = format!("RESTORE restored 0 \"{payload}\"");
     client.keys();
     for (line, expected) in [
@@ -89,7 +95,10 @@ fn every_command_that_changes_a_key_is_told() {
         ("XADD stream 1-1 f v", &["stream"]),
         ("XGROUP CREATE stream g $", &["stream"]),
         ("UNLINK c restored", &["c", "restored"]),
-        ("EVAL \"redis.call('set', 'undeclared', 1)\" 0", &["undeclared"]),
+        (
+            "EVAL \"redis.call('set', 'undeclared', 1)\" 0",
+            &["undeclared"],
+        ),
         ("SWAPDB 0 1", &["*"]),
         ("FLUSHALL", &["*"]),
     ] {
@@ -132,7 +141,10 @@ fn replaced_data_set_invalidates_all() {
         if client.text("GET key") == "1" {
             break;
         }
-        assert!(start.elapsed() < LONG, "the replica did not load the data set");
+        assert!(
+            start.elapsed() < LONG,
+            "the replica did not load the data set"
+        );
     }
     let told = client.all();
     assert!(told.contains(&Invalidated::All), "{told:?}");
@@ -158,7 +170,9 @@ fn users_learn_no_names_of_keys_that_they_may_not_read() {
     assert_eq!(client.keys(), ["mine:1", "mine:2"]);
     // Not through a connection of another user that redirects to this one, either.
     let id = client.id();
-    admin.calls(&format!("CLIENT TRACKING on BCAST REDIRECT {id}\nSET secret:3 v\nSET mine:3 v"));
+    admin.calls(&format!(
+        "CLIENT TRACKING on BCAST REDIRECT {id}\nSET secret:3 v\nSET mine:3 v"
+    ));
     assert_eq!(client.keys(), ["mine:3", "mine:3"]);
     // A right that is revoked ends the invalidations at once.
     admin.calls("CLIENT TRACKING off\nACL SETUSER u resetkeys %R~other:*\nMSET mine:4 v other:1 v");

@@ -95,7 +95,10 @@ impl Tracked {
 
     /// Returns the invalidations that have been received.
     pub(crate) fn taken(&mut self) -> Vec<Invalidated> {
-        self.pushes.drain(..).map(|push| invalidated(&push)).collect()
+        self.pushes
+            .drain(..)
+            .map(|push| invalidated(&push))
+            .collect()
     }
 
     /// Returns all invalidations of changes that were replied to before this call.

@@ -219,7 +219,12 @@ fn changes_are_attributed_to_clients() {
     });
     collected.expect("no lock is held");
     let expected = [(&b"other"[..], 0), (b"own", origin.get()), (b"own", 0)];
-    assert!(told.iter().map(|(key, origin)| (&key[..], *origin)).eq(expected), "{told:?}");
+    assert!(
+        told.iter()
+            .map(|(key, origin)| (&key[..], *origin))
+            .eq(expected),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -268,6 +273,9 @@ fn descriptor_announces_changes() {
         assert_eq!(poll(&mut polled, None).expect("no signal"), 1);
         rung = true;
         let told = Told::by(&mut tracker);
-        assert!(told.keys.iter().eq([&number.to_le_bytes().to_vec()]), "{told:?}");
+        assert!(
+            told.keys.iter().eq([&number.to_le_bytes().to_vec()]),
+            "{told:?}"
+        );
     }
 }

@@ -94,8 +94,8 @@ pub use mapped::platform::{
 pub use mapped::thread_cached::ThreadCached;
 pub use mapped::words::last_word;
 pub use messages::bell::{Bell, remove_sockets};
-pub use messages::polling::Polling;
 pub use messages::changed_keys_reader::changed_keys;
+pub use messages::polling::Polling;
 pub use messages::ring::counter_of;
 pub use messages::ring_reader::{Look, RingReader, RingRecord};
 pub use messages::ring_writer::RingCounts;

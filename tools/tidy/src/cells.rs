@@ -109,6 +109,10 @@ const REASONS: &[(&str, &str)] = &[
         "the effects of a transaction, recreated for each run of its body",
     ),
     (
+        "crates/engine/src/transaction/origin.rs",
+        "the client for which a thread runs commands, which bodies read but never set",
+    ),
+    (
         "crates/engine/src/handle/clock.rs",
         "the time, which bodies read but never set",
     ),

@@ -4,7 +4,7 @@ use undercroft_engine::users::StoredUser;
 
 use super::password::{PasswordHash, contains};
 use super::rule::{RuleError, c_text};
-use super::selector::{KeyUse, Format, Selector};
+use super::selector::{Format, KeyUse, Selector};
 use crate::algorithms::words::words;
 use crate::arguments::is_keyword;
 

@@ -175,10 +175,7 @@ impl Writer<'_, '_> {
     /// Reports like [`expired`](Self::expired) that a key expired, given its entry. Reads the key's
     /// name only if the report has a receiver.
     pub(crate) fn expired_at(&mut self, root: Root, entry: &Entry) -> Result<(), Error> {
-        if !self.outbox.tells()
-            && !self.reports(root.shard)
-            && !self.store.segment.is_tracked()
-        {
+        if !self.outbox.tells() && !self.reports(root.shard) && !self.store.segment.is_tracked() {
             return Ok(());
         }
         let mut bytes = Vec::new();

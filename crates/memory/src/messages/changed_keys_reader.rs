@@ -30,9 +30,7 @@ impl Segment {
                 .append_to(at(self, index, shard::CHANGED_DATA), rest as usize, out);
         }
         fence(Ordering::Acquire);
-        let announced = self
-            .mapping
-            .load(at(self, index, shard::CHANGED_ANNOUNCED));
+        let announced = self.mapping.load(at(self, index, shard::CHANGED_ANNOUNCED));
         announced.saturating_sub(from) <= shard::CHANGED_BYTES
     }
 }
@@ -56,7 +54,9 @@ pub fn changed_keys(from: u64, bytes: &[u8]) -> impl Iterator<Item = ChangedKey<
                 continue;
             }
             let length = first.map_or(0, |word| (word & 0xffff_ffff) as usize);
-            let key = rest.get(HEADER as usize..).and_then(|rest| rest.get(..length));
+            let key = rest
+                .get(HEADER as usize..)
+                .and_then(|rest| rest.get(..length));
             let found = match (first.map(|word| word >> 32), word(1), key) {
                 (Some(KEY), Some(origin), Some(key)) => ChangedKey::Key(key, origin),
                 (Some(ALL), ..) => ChangedKey::All,
@@ -120,7 +120,9 @@ mod tests {
             let to = add(&segment, keys);
             let mut bytes = Vec::new();
             assert!(segment.read_changed_keys(0, (from, to), &mut bytes));
-            let expected = (1..).zip(keys).map(|(origin, key)| ChangedKey::Key(key, origin));
+            let expected = (1..)
+                .zip(keys)
+                .map(|(origin, key)| ChangedKey::Key(key, origin));
             let expected = expected.chain([ChangedKey::All]);
             assert!(changed_keys(from, &bytes).eq(expected), "round {rounds}");
             from = to;

@@ -131,7 +131,10 @@ mod tests {
         for seat in others {
             assert!(segment.begin_tracking(seat).expect("room"));
         }
-        assert!(!segment.begin_tracking(last).expect("room"), "the list is full");
+        assert!(
+            !segment.begin_tracking(last).expect("room"),
+            "the list is full"
+        );
         segment.end_tracking(&others[3]);
         assert!(segment.begin_tracking(last).expect("room"));
         for seat in &seats {

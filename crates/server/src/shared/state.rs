@@ -12,8 +12,8 @@ use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event;
 use undercroft_commands::users::UserDefinition;
-use undercroft_engine::{Error, Store};
 use undercroft_engine::waiting::Waiters;
+use undercroft_engine::{Error, Store};
 
 use crate::log::log;
 use crate::shared::accounts::login_delays::LoginDelays;

@@ -138,7 +138,8 @@ fn check(before: Option<&Tracking>, options: &Options<'_>) -> Result<(), Command
         ));
     }
     let caching = before.map_or(Caching::Always, |before| before.caching);
-    if options.opts_in && caching == Caching::OptOut || options.opts_out && caching == Caching::OptIn
+    if options.opts_in && caching == Caching::OptOut
+        || options.opts_out && caching == Caching::OptIn
     {
         return Err(CommandError::fixed(
             "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and \

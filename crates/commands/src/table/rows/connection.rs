@@ -225,11 +225,7 @@ pub(super) const COMMANDS: &[Command] = &[
                     Command::new("client|trackinginfo", 2, Group::Connection, "6.2.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
-                        .doc(
-                            "",
-                            "O(1)",
-                            "Returns which keys the connection tracks.",
-                        )
+                        .doc("", "O(1)", "Returns which keys the connection tracks.")
                         .reply("map"),
                     Command::new("client|getredir", 2, Group::Connection, "6.0.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])

@@ -45,34 +45,23 @@ pub(super) trait Delivery {
 impl Client {
     /// Posts a push for the connection to the connection that receives its pushes.
     fn tell(&self, subject: Subject, delivery: &mut impl Delivery) {
-        let post = |delivery: &mut dyn FnMut(usize, Push), (thread, token): Route, is_redirected| {
-            let push = Push {
-                token,
-                is_redirected,
-                subject: subject.clone(),
-            };
-            delivery(thread, push);
+        let (route, is_redirected, subject) = match self.redirect {
+            0 => (self.route, false, subject),
+            other => match delivery.route(other) {
+                Some(route) => (route, true, subject),
+                None => {
+                    self.is_broken.store(true, Ordering::Relaxed);
+                    (self.route, false, Subject::Broken(other))
+                }
+            },
         };
-        if self.redirect == 0 {
-            let mut give = |thread, push| delivery.post(thread, push);
-            return post(&mut give, self.route, false);
-        }
-        match delivery.route(self.redirect) {
-            Some(route) => {
-                let mut give = |thread, push| delivery.post(thread, push);
-                post(&mut give, route, true);
-            }
-            None => {
-                self.is_broken.store(true, Ordering::Relaxed);
-                let (thread, token) = self.route;
-                let push = Push {
-                    token,
-                    is_redirected: false,
-                    subject: Subject::Broken(self.redirect),
-                };
-                delivery.post(thread, push);
-            }
-        }
+        let (thread, token) = route;
+        let push = Push {
+            token,
+            is_redirected,
+            subject,
+        };
+        delivery.post(thread, push);
     }
 }
 
@@ -100,7 +89,11 @@ impl Clients {
 
     /// Removes a connection. As in Redis, the keys that it has read stay in the table.
     pub(super) fn end(&mut self, id: u64) {
-        if self.clients.remove(&id).is_some_and(|client| client.broadcasts) {
+        if self
+            .clients
+            .remove(&id)
+            .is_some_and(|client| client.broadcasts)
+        {
             self.prefixes.remove(id);
         }
     }
