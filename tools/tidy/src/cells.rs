@@ -109,8 +109,12 @@ const REASONS: &[(&str, &str)] = &[
         "the effects of a transaction, recreated for each run of its body",
     ),
     (
-        "crates/engine/src/transaction/origin.rs",
+        "crates/engine/src/transaction/tracking/origin.rs",
         "the client for which a thread runs commands, which bodies read but never set",
+    ),
+    (
+        "crates/commands/src/session/tracking.rs",
+        "whether the receiver of a client's invalidations is gone, which only servers set",
     ),
     (
         "crates/engine/src/handle/clock.rs",

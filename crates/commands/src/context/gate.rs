@@ -121,7 +121,7 @@ impl Context<'_> {
     }
 
     /// Remembers keys that the connection is about to read, if it tracks keys.
-    pub(crate) fn remember<'k>(&self, keys: &mut dyn Iterator<Item = &'k [u8]>) {
+    pub(crate) fn remember(&self, keys: &mut dyn Iterator<Item = &[u8]>) {
         let tracking = self.session.tracking.as_ref();
         if tracking.is_some_and(|tracking| tracking.remembers()) {
             self.host.connections.remember_keys(self.session, keys);

@@ -131,7 +131,7 @@ pub trait Connections: Send + Sync {
 
     /// Remembers that a connection is about to read keys, so that it is told about the next change of
     /// each. Called within transactions, so it must neither use the store nor wait long.
-    fn remember_keys<'k>(&self, session: &Session, keys: &mut dyn Iterator<Item = &'k [u8]>) {
+    fn remember_keys(&self, session: &Session, keys: &mut dyn Iterator<Item = &[u8]>) {
         let _ = (session, keys);
     }
 

@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Session;
 use super::parts::Buffers;
+use super::tracking::TrackingInfo;
 use crate::protocol::Protocol;
 
 /// The client library, as reported by CLIENT SETINFO.
@@ -15,36 +14,6 @@ pub struct Library {
     pub name: String,
     /// The library's version, set by LIB-VER.
     pub version: String,
-}
-
-/// The tracking of a connection, as CLIENT LIST shows it.
-#[derive(Clone, Debug, Default)]
-pub struct TrackingInfo {
-    is_on: bool,
-    broadcasts: bool,
-    /// Whether the connection that receives the invalidations no longer exists, which the server may
-    /// notice at any time.
-    broken: Option<Arc<AtomicBool>>,
-    /// The ID of the connection that receives the invalidations, 0 for the connection itself, or -1.
-    redirection: i64,
-}
-
-impl TrackingInfo {
-    /// Returns the tracking of a session.
-    pub fn of(session: &Session) -> TrackingInfo {
-        let tracking = session.tracking.as_deref();
-        TrackingInfo {
-            is_on: tracking.is_some(),
-            broadcasts: tracking.is_some_and(|tracking| tracking.broadcasts),
-            broken: tracking.map(|tracking| Arc::clone(&tracking.is_broken)),
-            redirection: session.redirection(),
-        }
-    }
-
-    fn is_broken(&self) -> bool {
-        let broken = self.broken.as_ref();
-        broken.is_some_and(|broken| broken.load(Ordering::Relaxed))
-    }
 }
 
 /// The fields of one line of CLIENT LIST. Sizes are in bytes, and times are in seconds.
@@ -138,9 +107,9 @@ impl fmt::Display for ClientInfo {
             (self.kind() == ClientKind::Pubsub, 'P'),
             (self.queued.is_some(), 'x'),
             (self.blocked, 'b'),
-            (self.tracking.is_on, 't'),
+            (self.tracking.is_on(), 't'),
             (self.tracking.is_broken(), 'R'),
-            (self.tracking.broadcasts, 'B'),
+            (self.tracking.broadcasts(), 'B'),
             (self.dirty, 'd'),
             (self.closing, 'c'),
             (self.unix_socket, 'U'),
@@ -180,7 +149,7 @@ impl fmt::Display for ClientInfo {
             self.memory(),
             self.command,
             self.user,
-            self.tracking.redirection,
+            self.tracking.redirection(),
             self.protocol.version(),
             self.library.name,
             self.library.version,

@@ -29,7 +29,7 @@ use crate::protocol::Protocol;
 use crate::table::Command;
 use crate::users::User;
 
-pub use client_info::{ClientInfo, ClientKind, KillFilter, Library, TrackingInfo};
+pub use client_info::{ClientInfo, ClientKind, KillFilter, Library};
 pub use login::Login;
 pub(crate) use parts::ReadBuffers;
 use parts::TransactionState;
@@ -37,7 +37,7 @@ pub use parts::{Activity, Buffers, Counters, Peer, ReplyControl, ReplyMode, Scri
 pub(crate) use queue::{CommandQueue, QueuedCommand};
 pub use replica::{ReplicaOptions, ReplicaRequest};
 pub use subscriptions::Subscriptions;
-pub use tracking::{Caching, Tracking};
+pub use tracking::{Caching, Tracking, TrackingInfo};
 use wait::Wait;
 
 /// The state of one connection or of one embedded client.
@@ -339,7 +339,7 @@ impl Session {
             user: self.login.name().into(),
             protocol: self.protocol,
             subscribed: Topic::ALL.map(|topic| self.subscriptions.count(topic)),
-            tracking: TrackingInfo::of(self),
+            tracking: TrackingInfo::of(self.tracking.as_deref()),
             arguments: 0,
             kept: self.kept(),
             buffers: self.activity.buffers,

@@ -71,6 +71,50 @@ impl Tracking {
     }
 }
 
+/// The tracking of a connection, as CLIENT LIST shows it.
+#[derive(Clone, Debug, Default)]
+pub struct TrackingInfo(Option<Shown>);
+
+/// The tracking of a connection that tracks keys.
+#[derive(Clone, Debug)]
+struct Shown {
+    broadcasts: bool,
+    /// Whether the connection that receives the invalidations no longer exists, which the server may
+    /// notice at any time.
+    is_broken: Arc<AtomicBool>,
+    redirect: u64,
+}
+
+impl TrackingInfo {
+    /// Returns a description of a connection's tracking.
+    pub fn of(tracking: Option<&Tracking>) -> TrackingInfo {
+        TrackingInfo(tracking.map(|tracking| Shown {
+            broadcasts: tracking.broadcasts,
+            is_broken: Arc::clone(&tracking.is_broken),
+            redirect: tracking.redirect,
+        }))
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(super) fn broadcasts(&self) -> bool {
+        self.0.as_ref().is_some_and(|shown| shown.broadcasts)
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        let shown = self.0.as_ref();
+        shown.is_some_and(|shown| shown.is_broken.load(Ordering::Relaxed))
+    }
+
+    /// Returns the ID of the connection that receives the invalidations: 0 for the connection itself,
+    /// and -1 while tracking is off.
+    pub(crate) fn redirection(&self) -> i64 {
+        self.0.as_ref().map_or(-1, |shown| shown.redirect as i64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

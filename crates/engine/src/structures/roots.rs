@@ -102,7 +102,7 @@ pub(crate) const BACKLOG: usize = CHANGE_LOG + 8;
 pub(crate) const BACKLOG_SENT: usize = BACKLOG + 4;
 
 /// The position after the last record in the shard's ring of changed keys; see
-/// `transaction/tracked.rs`.
+/// `transaction/tracking/record.rs`.
 pub(crate) const CHANGED_KEYS: usize = BACKLOG + 8;
 
 /// The first of the words with the positions up to which a replica has applied the changes of this

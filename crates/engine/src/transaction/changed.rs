@@ -13,7 +13,7 @@ use crate::structures::roots::{DATABASES, EPOCHS, KEYS, QUEUES, Root};
 use crate::transaction::change_log::{Logged, is_logged, log_change, lose_changes};
 use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::notice::Queue;
-use crate::transaction::tracked::By;
+use crate::transaction::tracking::record::By;
 use crate::transaction::writer::{Writer, root};
 
 impl Writer<'_, '_> {

@@ -12,13 +12,12 @@
 //! - `message`: messages that a transaction queues.
 //! - `notice`: queues of waiting clients whose keys a transaction changed.
 //! - `notify`: publishing keyspace events.
-//! - `origin`: the client on whose behalf a thread changes keys.
 //! - `outbox`: the work and the notifications that a transaction postpones until after its commit.
 //! - `read`: reading the keys of several shards in one consistent state.
 //! - `retry`: retrying a transaction.
 //! - `running`: a running transaction of many commands.
 //! - `savepoint`: states to which a transaction can be rolled back.
-//! - `tracked`: recording the names of changed keys for processes that track them.
+//! - `tracking`: recording which keys change, for processes that track keys.
 //! - `watch`: detecting whether a key has changed since it was watched.
 //! - `write`: changing keys of several shards.
 //! - `writer`: write access to keys within a transaction.
@@ -34,13 +33,12 @@ mod look_up;
 pub(crate) mod message;
 pub(crate) mod notice;
 mod notify;
-pub(crate) mod origin;
 pub(crate) mod outbox;
 mod read;
 mod retry;
 pub(crate) mod running;
 pub(crate) mod savepoint;
-mod tracked;
+pub(crate) mod tracking;
 pub(crate) mod watch;
 mod write;
 pub(crate) mod writer;

@@ -23,7 +23,7 @@ pub(crate) struct Outbox {
     /// Whether no key may be changed, because the store is a replica.
     refuses: bool,
     /// The number of bytes that the transaction has recorded in rings of changed keys; see
-    /// `tracked.rs`.
+    /// `tracking/record.rs`.
     pub(crate) recorded: u64,
     /// The reason why the transaction must fail: it changed a key of a replica, or the change could
     /// not be logged.

@@ -22,6 +22,7 @@ use crate::mapped::layout::shard;
 use crate::probes::fault;
 use crate::segment::Segment;
 use crate::transactions::Transaction;
+use crate::transactions::rare_state::RecordedKey;
 use crate::undo::log::in_order;
 
 /// The number of bytes of a record before the key.
@@ -119,18 +120,22 @@ impl Transaction<'_> {
             ChangedKey::Key(key, origin) => Some((key.to_vec(), origin)),
             ChangedKey::All => None,
         };
-        self.rare().last_changed_key = Some((index, word, key));
+        self.rare().last_changed_key = Some(RecordedKey {
+            shard: index,
+            word,
+            key,
+        });
     }
 
     /// Records the key that a removal in parts changes, as part of a further part.
     pub(crate) fn record_changed_key_again(&mut self) -> Result<(), Error> {
-        let Some((index, word, key)) = self.rare().last_changed_key.clone() else {
+        let Some(last) = self.rare().last_changed_key.clone() else {
             return Ok(());
         };
-        let changed = match &key {
+        let changed = match &last.key {
             Some((key, origin)) => ChangedKey::Key(key, *origin),
             None => ChangedKey::All,
         };
-        self.record_changed_key(index, word, changed)
+        self.record_changed_key(last.shard, last.word, changed)
     }
 }

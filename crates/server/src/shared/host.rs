@@ -121,7 +121,7 @@ impl Connections for Shared {
         self.tracking.end(session.id);
     }
 
-    fn remember_keys<'k>(&self, session: &Session, keys: &mut dyn Iterator<Item = &'k [u8]>) {
+    fn remember_keys(&self, session: &Session, keys: &mut dyn Iterator<Item = &[u8]>) {
         self.with_surroundings(|around| self.tracking.remember(session.id, keys, around));
     }
 

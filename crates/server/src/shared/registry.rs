@@ -67,7 +67,7 @@ impl Card {
         info.database = session.database;
         info.protocol = session.protocol;
         info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
-        info.tracking = TrackingInfo::of(session);
+        info.tracking = TrackingInfo::of(session.tracking.as_deref());
         info.is_replica = session.becomes_replica();
         info.closing = session.replies.close_after;
         info.no_evict = session.no_evict;

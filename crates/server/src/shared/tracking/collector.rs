@@ -134,10 +134,10 @@ impl Tracking {
     }
 
     /// Remembers that a connection is about to read keys.
-    pub(crate) fn remember<'k>(
+    pub(crate) fn remember(
         &self,
         id: u64,
-        keys: &mut dyn Iterator<Item = &'k [u8]>,
+        keys: &mut dyn Iterator<Item = &[u8]>,
         around: &Surroundings<'_>,
     ) {
         let mut clients = lock(&self.clients);

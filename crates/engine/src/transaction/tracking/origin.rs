@@ -23,22 +23,29 @@ impl Origin {
     /// among the clients of all processes.
     pub fn set(client: NonZero<u64>) -> Origin {
         Origin {
-            before: ORIGIN.replace(client.get()),
+            before: exchange(client.get()),
             of_this_thread: PhantomData,
         }
     }
 }
 
+/// Sets the origin and returns the earlier one. A thread that is ending has none.
+fn exchange(client: u64) -> u64 {
+    ORIGIN
+        .try_with(|origin| origin.replace(client))
+        .unwrap_or(0)
+}
+
 impl Drop for Origin {
     fn drop(&mut self) {
-        ORIGIN.set(self.before);
+        exchange(self.before);
     }
 }
 
 /// Returns the client to which changes are attributed, or 0.
 #[inline(always)]
 pub(crate) fn origin() -> u64 {
-    ORIGIN.get()
+    ORIGIN.try_with(Cell::get).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use undercroft_memory::{CHANGED_KEY_MAX, ChangedKey};
 use crate::handle::store::Store;
 use crate::structures::roots::{CHANGED_KEYS, DATABASES, Root};
 use crate::transaction::access::Access;
-use crate::transaction::origin::origin;
+use crate::transaction::tracking::origin::origin;
 use crate::transaction::writer::Writer;
 
 /// The number of recorded bytes after which a transaction records that all keys have changed.
@@ -33,7 +33,7 @@ const HEADER: u64 = 24;
 
 /// The client to which a recorded change is attributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(in crate::transaction) enum By {
     /// The client for which the thread runs a command.
     Client,
     /// No client: the store removed the key because it expired or to free memory.
@@ -43,7 +43,7 @@ pub(super) enum By {
 impl Writer<'_, '_> {
     /// Records that a key has changed, if any process tracks keys.
     #[inline(always)]
-    pub(super) fn record_key(&mut self, root: Root, key: &[u8], by: By) {
+    pub(in crate::transaction) fn record_key(&mut self, root: Root, key: &[u8], by: By) {
         if self.store.segment.is_tracked() {
             self.record_tracked_key(root, key, by);
         }
