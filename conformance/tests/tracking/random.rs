@@ -1,7 +1,7 @@
 //! Compares the invalidations of random commands with those of a real Redis 7.0.
 //!
 //! Every key that Redis invalidates must be invalidated by our server, for the same command. Our
-//! server also invalidates keys whose values do not change (`docs/commands.md`), which are counted.
+//! server also invalidates keys whose values do not change (`docs/tracking.md`), which are counted.
 
 use std::collections::BTreeSet;
 
