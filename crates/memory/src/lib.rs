@@ -94,6 +94,7 @@ pub use mapped::platform::{
 pub use mapped::thread_cached::ThreadCached;
 pub use mapped::words::last_word;
 pub use messages::bell::{Bell, remove_sockets};
+pub use messages::changed_keys_reader::changed_keys;
 pub use messages::polling::Polling;
 pub use messages::ring::counter_of;
 pub use messages::ring_reader::{Look, RingReader, RingRecord};
@@ -127,6 +128,7 @@ pub use segment::shard_set::ShardSet;
 pub use segment::upkeep::Turn;
 pub use store_file::opening::{Initially, Options, capacity_made};
 pub use transactions::Transaction;
+pub use transactions::changed_keys::{CHANGED_KEY_MAX, ChangedKey};
 pub use transactions::savepoint::LogSavepoint;
 pub use views::scratch::{Body, Scratch};
 pub use views::view::{Block, Roots, View};

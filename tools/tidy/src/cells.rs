@@ -109,6 +109,14 @@ const REASONS: &[(&str, &str)] = &[
         "the effects of a transaction, recreated for each run of its body",
     ),
     (
+        "crates/engine/src/transaction/tracking/origin.rs",
+        "the client for which a thread runs commands, which bodies read but never set",
+    ),
+    (
+        "crates/commands/src/session/tracking.rs",
+        "whether the receiver of a client's invalidations is gone, which only servers set",
+    ),
+    (
         "crates/engine/src/handle/clock.rs",
         "the time, which bodies read but never set",
     ),

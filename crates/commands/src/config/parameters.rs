@@ -287,6 +287,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "latency-tracking-info-percentiles",
         Checked("50 99 99.9", percentiles),
     ),
+    Parameter::new("tracking-table-max-keys", Integer(1_000_000, 0, i64::MAX)),
     Parameter::new("notify-keyspace-events", Checked("", notifications)),
     Parameter::new("hz", Integer(10, 0, INT)),
     Parameter::new("dynamic-hz", Boolean(true)),

@@ -98,11 +98,34 @@ impl Context<'_> {
         Ok(Permit { command, arguments })
     }
 
-    /// Runs the handler of a permitted command.
+    /// Runs the handler of a permitted command. If the connection tracks keys, the keys are
+    /// remembered before they are read, so that no later change is missed.
     #[inline(always)]
     pub(crate) fn run(&mut self, permit: &Permit<'_>, reply: &mut dyn Reply) -> Outcome {
+        if self.session.tracking.is_some() {
+            self.remember_keys(permit);
+        }
         let handler = self.handlers.0[usize::from(permit.command.number)];
         handler(self, permit.arguments, reply)
+    }
+
+    #[cold]
+    fn remember_keys(&self, permit: &Permit<'_>) {
+        // As in Redis, the keys of a script are remembered once it calls a command that reads.
+        if permit.command.flags.has(table::Flag::ReadOnly)
+            && permit.command.group != table::Group::Scripting
+        {
+            let keys = permit.command.keys_of(permit.arguments);
+            self.remember(&mut keys.map(|(key, _)| key));
+        }
+    }
+
+    /// Remembers keys that the connection is about to read, if it tracks keys.
+    pub(crate) fn remember(&self, keys: &mut dyn Iterator<Item = &[u8]>) {
+        let tracking = self.session.tracking.as_ref();
+        if tracking.is_some_and(|tracking| tracking.remembers()) {
+            self.host.connections.remember_keys(self.session, keys);
+        }
     }
 
     #[cold]

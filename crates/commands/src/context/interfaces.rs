@@ -16,7 +16,7 @@ use crate::arguments::is_keyword;
 use crate::config::{Parameter, Value};
 use crate::protocol::Protocol;
 use crate::reply::Tree;
-use crate::session::{ClientInfo, KillFilter, Session};
+use crate::session::{ClientInfo, KillFilter, Session, Tracking};
 
 /// Commands for the source of a replica.
 #[derive(Clone, Debug)]
@@ -106,6 +106,35 @@ pub trait Connections: Send + Sync {
         let _ = session;
     }
 
+    /// Returns whether the process has a connection with this ID.
+    fn is_connected(&self, id: u64) -> bool {
+        let _ = id;
+        false
+    }
+
+    /// Begins to tell a connection, or another one for it, about changed keys, or changes how it is
+    /// told. Returns the number to which the changes of the connection are attributed.
+    ///
+    /// # Errors
+    /// Returns an error if a lock cannot be acquired, or if the process has no connections.
+    fn begin_tracking(&self, session: &Session, tracking: &Tracking) -> Result<u64, Error> {
+        let _ = (session, tracking);
+        Err(Error::Name(
+            "CLIENT TRACKING needs a server: the store is embedded in this process".into(),
+        ))
+    }
+
+    /// Ends the tracking of a connection.
+    fn end_tracking(&self, session: &Session) {
+        let _ = session;
+    }
+
+    /// Remembers that a connection is about to read keys, so that it is told about the next change of
+    /// each. Called within transactions, so it must neither use the store nor wait long.
+    fn remember_keys(&self, session: &Session, keys: &mut dyn Iterator<Item = &[u8]>) {
+        let _ = (session, keys);
+    }
+
     /// Sends a line that describes a command to all connections in MONITOR mode. The line includes
     /// its line terminator.
     fn show(&self, session: &Session, line: &[u8]) {
@@ -187,6 +216,14 @@ pub struct Facts {
     pub connected_clients: u64,
     /// The number of connections that are currently waiting for a lock.
     pub blocked_clients: u64,
+    /// The number of connections that track keys.
+    pub tracking_clients: u64,
+    /// The number of keys that tracking connections have read.
+    pub tracking_keys: u64,
+    /// The number of pairs of such a key and a connection.
+    pub tracking_items: u64,
+    /// The number of prefixes that tracking connections have given.
+    pub tracking_prefixes: u64,
     /// The number of connections accepted since the start.
     pub connections: u64,
     /// The number of connections refused because the connection limit was reached.

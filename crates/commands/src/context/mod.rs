@@ -65,7 +65,7 @@ pub struct Context<'a> {
     /// Whether commands are sent to connections in MONITOR mode.
     pub(crate) shows: bool,
     /// Whether GET and SET can take the fast path, because they are not timed, queued, shown to
-    /// monitors, forwarded to a source, or refused for lack of rights or of replicas.
+    /// monitors, tracked, forwarded to a source, or refused for lack of rights or of replicas.
     pub(crate) direct: bool,
     /// Whether the commands are called by a script.
     pub(crate) scripted: bool,
@@ -146,7 +146,8 @@ impl<'a> Context<'a> {
     }
 
     /// Recomputes the flags that select fast paths. Must be called after the configuration or the
-    /// user changes, a connection enters MONITOR mode, or a transaction begins or ends.
+    /// user changes, a connection enters MONITOR mode, or a transaction begins or ends, or tracking
+    /// begins or ends.
     pub(crate) fn choose_way(&mut self) {
         self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold())
             || self.host.latency().watches();
@@ -157,7 +158,16 @@ impl<'a> Context<'a> {
             && !forwards
             && self.session.transaction.queue.is_none()
             && self.session.login.is_unrestricted()
+            && self.session.tracking.is_none()
             && !self.host.config().requires_replicas();
+    }
+
+    /// Ends the tracking of keys for the connection.
+    pub(crate) fn end_tracking(&mut self) {
+        if self.session.tracking.take().is_some() {
+            self.host.connections.end_tracking(self.session);
+            self.choose_way();
+        }
     }
 
     /// Discards the commands queued since MULTI, and forgets the watched keys.

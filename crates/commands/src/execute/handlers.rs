@@ -7,7 +7,7 @@ use crate::handlers::{collections, connections, feeds, keys, scripting, server, 
 use crate::reply::Reply;
 use crate::table::{self, all, number_of};
 
-const FAMILIES: [&[HandlerEntry]; 45] = [
+const FAMILIES: [&[HandlerEntry]; 46] = [
     strings::values::HANDLERS,
     strings::substrings::HANDLERS,
     strings::bits::HANDLERS,
@@ -39,6 +39,7 @@ const FAMILIES: [&[HandlerEntry]; 45] = [
     connections::connection::HANDLERS,
     connections::client::HANDLERS,
     connections::pubsub::HANDLERS,
+    connections::tracking::HANDLERS,
     connections::transaction::HANDLERS,
     scripting::evaluate::HANDLERS,
     scripting::functions::HANDLERS,

@@ -10,10 +10,11 @@ mod forward;
 mod handlers;
 mod queue;
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Instant;
 
-use undercroft_engine::{Error, Load, Staged, Store, removing};
+use undercroft_engine::{Error, Load, Origin, Staged, Store, removing};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::context::reporting::{
@@ -127,13 +128,34 @@ fn execute_any(
     reply: &mut dyn Reply,
 ) -> Result<(), Blocked> {
     let before = context.session.activity.counters;
+    let tracking = context.session.tracking.as_ref();
+    let _origin = tracking
+        .and_then(|tracking| NonZero::new(tracking.origin))
+        .map(Origin::set);
     let outcome = run(context, arguments, reply);
+    if context.session.tracking.is_some() && !matches!(outcome, Err(Failure::Blocked(_))) {
+        end_caching(context);
+    }
     if let Err(Failure::Blocked(_)) = outcome {
         // Restore the counters, because the retry looks up the same keys again.
         context.session.activity.counters.hits = before.hits;
         context.session.activity.counters.misses = before.misses;
     }
     finish(context, outcome, reply)
+}
+
+/// Ends the effect of CLIENT CACHING after the next command. As in Redis, it applies to all commands
+/// of a transaction, and another CLIENT command does not end it.
+#[cold]
+fn end_caching(context: &mut Context<'_>) {
+    let command = context.session.activity.last_command;
+    let is_client = command.is_some_and(|command| command.name.starts_with("client|"));
+    if context.session.transaction.queue.is_none()
+        && !is_client
+        && let Some(tracking) = &mut context.session.tracking
+    {
+        tracking.caching_given = false;
+    }
 }
 
 fn run(
@@ -217,6 +239,11 @@ fn admit<'c>(
     if context.session.transaction.queue.is_some() && command.flags.has(Flag::NoMulti) {
         return Err(CommandError::fixed(
             "ERR Command not allowed inside a transaction",
+        ));
+    }
+    if context.session.transaction.queue.is_some() && command.name == "client|tracking" {
+        return Err(CommandError::fixed(
+            "ERR CLIENT TRACKING is not supported inside a transaction; send it before MULTI",
         ));
     }
     let permit = match context.permit(command, arguments) {

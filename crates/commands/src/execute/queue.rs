@@ -108,7 +108,10 @@ fn is_inside(command: &Command, arguments: &[&[u8]]) -> bool {
         return publishes(command);
     }
     match command.group {
-        Group::Connection => matches!(command.name, "ping" | "echo" | "select" | "hello" | "auth"),
+        Group::Connection => matches!(
+            command.name,
+            "ping" | "echo" | "select" | "hello" | "auth" | "client|caching"
+        ),
         Group::Server => match command.name {
             "dbsize" | "flushdb" | "flushall" | "swapdb" | "memory|usage" => true,
             // DEBUG SLEEP would block the transaction, so only DEBUG OBJECT runs inside it.

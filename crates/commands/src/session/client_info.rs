@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::parts::Buffers;
+use super::tracking::TrackingInfo;
 use crate::protocol::Protocol;
 
 /// The client library, as reported by CLIENT SETINFO.
@@ -63,6 +64,8 @@ pub struct ClientInfo {
     pub protocol: Protocol,
     /// The numbers of subscribed channels, patterns and shard channels.
     pub subscribed: [usize; 3],
+    /// The tracking of the connection.
+    pub tracking: TrackingInfo,
     /// The size of the current command's arguments. Known only for the connection that runs CLIENT
     /// LIST.
     pub arguments: usize,
@@ -104,6 +107,9 @@ impl fmt::Display for ClientInfo {
             (self.kind() == ClientKind::Pubsub, 'P'),
             (self.queued.is_some(), 'x'),
             (self.blocked, 'b'),
+            (self.tracking.is_on(), 't'),
+            (self.tracking.is_broken(), 'R'),
+            (self.tracking.broadcasts(), 'B'),
             (self.dirty, 'd'),
             (self.closing, 'c'),
             (self.unix_socket, 'U'),
@@ -123,7 +129,7 @@ impl fmt::Display for ClientInfo {
             out,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} ssub={shards} multi={commands} \
              qbuf={} qbuf-free={} argv-mem={} multi-mem={queue_bytes} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} \
-             events=r cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}",
+             events=r cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local_address,
@@ -143,6 +149,7 @@ impl fmt::Display for ClientInfo {
             self.memory(),
             self.command,
             self.user,
+            self.tracking.redirection(),
             self.protocol.version(),
             self.library.name,
             self.library.version,

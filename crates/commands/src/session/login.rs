@@ -81,6 +81,12 @@ impl Login {
         self.stamp != stamp && !self.is_trusted
     }
 
+    /// Returns whether the connection may read a key.
+    pub fn may_read(&self, key: &[u8]) -> bool {
+        let user = self.user.as_ref();
+        self.is_unrestricted || self.is_admitted && user.is_some_and(|user| user.may_read(key))
+    }
+
     /// Returns the user, or `None` if the client is trusted or its user is not known yet.
     pub fn user(&self) -> Option<&Arc<User>> {
         self.user.as_ref()

@@ -9,6 +9,7 @@
 //! - `queue`: stores the commands that a connection queues between MULTI and EXEC.
 //! - `replica`: the options with which a connection becomes a replica.
 //! - `subscriptions`: stores the subscriptions of one connection.
+//! - `tracking`: the state that CLIENT TRACKING sets up.
 //! - `wait`: stores the state of commands that wait for keys, and writes their replies.
 
 mod client_info;
@@ -17,6 +18,7 @@ mod parts;
 mod queue;
 mod replica;
 mod subscriptions;
+mod tracking;
 pub mod wait;
 
 use undercroft_engine::AppliedPosition;
@@ -35,6 +37,7 @@ pub use parts::{Activity, Buffers, Counters, Peer, ReplyControl, ReplyMode, Scri
 pub(crate) use queue::{CommandQueue, QueuedCommand};
 pub use replica::{ReplicaOptions, ReplicaRequest};
 pub use subscriptions::Subscriptions;
+pub use tracking::{Caching, Tracking, TrackingInfo};
 use wait::Wait;
 
 /// The state of one connection or of one embedded client.
@@ -64,6 +67,8 @@ pub struct Session {
     pub monitors: bool,
     /// The connection's subscriptions.
     pub subscriptions: Subscriptions,
+    /// The state that CLIENT TRACKING set up, or `None` while tracking is off.
+    pub tracking: Option<Box<Tracking>>,
     /// The command that is waiting for keys, if any. No other command can run until it has received
     /// its reply.
     pub waiting: Option<Wait>,
@@ -104,6 +109,8 @@ pub(crate) struct SavedState {
     protocol: Protocol,
     login: Login,
     counters: Counters,
+    /// Whether CLIENT CACHING was sent.
+    caching_given: bool,
 }
 
 impl Session {
@@ -164,6 +171,7 @@ impl Session {
             no_touch: false,
             monitors: false,
             subscriptions: Subscriptions::default(),
+            tracking: None,
             waiting: None,
             activity: Activity::new(now),
             scripts: ScriptState::default(),
@@ -275,6 +283,7 @@ impl Session {
             protocol: self.protocol,
             login: self.login.clone(),
             counters: self.activity.counters,
+            caching_given: self.tracking.as_ref().is_some_and(|it| it.caching_given),
         }
     }
 
@@ -285,6 +294,16 @@ impl Session {
         self.database = saved.database;
         self.protocol = saved.protocol;
         self.activity.counters = saved.counters;
+        if let Some(tracking) = &mut self.tracking {
+            tracking.caching_given = saved.caching_given;
+        }
+    }
+
+    /// Returns the ID of the connection that receives the invalidations of this one: 0 for the
+    /// connection itself, and -1 while tracking is off.
+    pub(crate) fn redirection(&self) -> i64 {
+        let tracking = self.tracking.as_ref();
+        tracking.map_or(-1, |tracking| tracking.redirect as i64)
     }
 
     /// Returns whether any queued command satisfies `is_meant`.
@@ -320,6 +339,7 @@ impl Session {
             user: self.login.name().into(),
             protocol: self.protocol,
             subscribed: Topic::ALL.map(|topic| self.subscriptions.count(topic)),
+            tracking: TrackingInfo::of(self.tracking.as_deref()),
             arguments: 0,
             kept: self.kept(),
             buffers: self.activity.buffers,

@@ -5,23 +5,7 @@ use crate::table::{COUNT, Categories, Category, Command, find_full, with_subcomm
 
 /// The commands of Redis 7.0 that Undercroft does not have. Rules can name them, so that the rules of
 /// a Redis server can be used without changes, and are described as Redis describes them.
-const FOREIGN: [(&str, Categories); 6] = [
-    (
-        "client|caching",
-        Categories::of(&[Category::Slow, Category::Connection]),
-    ),
-    (
-        "client|getredir",
-        Categories::of(&[Category::Slow, Category::Connection]),
-    ),
-    (
-        "client|tracking",
-        Categories::of(&[Category::Slow, Category::Connection]),
-    ),
-    (
-        "client|trackinginfo",
-        Categories::of(&[Category::Slow, Category::Connection]),
-    ),
+const FOREIGN: [(&str, Categories); 2] = [
     (
         "failover",
         Categories::of(&[Category::Admin, Category::Slow, Category::Dangerous]),

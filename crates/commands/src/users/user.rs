@@ -4,7 +4,7 @@ use undercroft_engine::users::StoredUser;
 
 use super::password::{PasswordHash, contains};
 use super::rule::{RuleError, c_text};
-use super::selector::{Format, Selector};
+use super::selector::{Format, KeyUse, Selector};
 use crate::algorithms::words::words;
 use crate::arguments::is_keyword;
 
@@ -120,6 +120,16 @@ impl User {
     pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.selectors()
             .any(|selector| selector.allows_channel(channel, is_pattern))
+    }
+
+    /// Returns whether the user may read a key.
+    pub fn may_read(&self, key: &[u8]) -> bool {
+        const READS: KeyUse = KeyUse {
+            reads: true,
+            writes: false,
+        };
+        self.selectors()
+            .any(|selector| selector.allows_key(key, READS))
     }
 
     /// Removes all passwords, and adds one. Without a password, every password is accepted.

@@ -287,7 +287,6 @@ const NOT_THERE: &[(&str, &str)] = &[
         "tls-session-cache-timeout",
         "the lifetime of tickets is fixed",
     ),
-    ("tracking-table-max-keys", "there is no tracking yet"),
     ("unixsocketperm", "a socket is for its user only"),
 ];
 

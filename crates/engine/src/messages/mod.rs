@@ -8,6 +8,7 @@
 //! - `seating`: a seat (a futex slot in the store) with its descriptor, on which a waiting thread
 //!   sleeps.
 //! - `subscriber`: receiving messages at the subscriber's own pace.
+//! - `tracker`: reading the names of changed keys.
 //! - `unsent`: messages and unsubscriptions that a lock delayed.
 //! - `subscriptions`: the subscriptions of one subscriber, and the messages that match them.
 
@@ -18,8 +19,11 @@ pub(crate) mod receivers;
 pub(crate) mod seating;
 pub(crate) mod subscriber;
 mod subscriptions;
+mod tracker;
 pub(crate) mod unsent;
 
 pub use subscriber::{Event, Message, Subscriber, Waiting};
+pub use tracker::Tracker;
+pub use undercroft_memory::ChangedKey;
 
 pub use crate::transaction::message::Topic;

@@ -87,6 +87,22 @@ impl Seating {
         }
     }
 
+    /// Adds the seat to the list of processes that read the changed keys. Returns false if the list
+    /// is full.
+    pub(crate) fn begin_tracking(&self, segment: &Segment) -> Result<bool, Error> {
+        match &self.seat {
+            Some(seat) => Ok(segment.begin_tracking(seat)?),
+            None => Ok(false),
+        }
+    }
+
+    /// Removes the seat from the list of processes that read the changed keys.
+    pub(crate) fn end_tracking(&self, segment: &Segment) {
+        if let Some(seat) = self.seat.as_ref().filter(|seat| segment.is_seated(seat)) {
+            segment.end_tracking(seat);
+        }
+    }
+
     /// Releases the seat, unless it belongs to the parent process.
     pub(crate) fn leave(&mut self, segment: &Segment) {
         let (seat, bell) = (self.seat.take(), self.bell.take());

@@ -1,4 +1,5 @@
-//! Cleanup after dead processes (L5): frees their subscriptions, and the tickets (ids of waits) and
+//! Cleanup after dead processes (L5): frees their subscriptions and their places among the
+//! trackers of keys, and the tickets (ids of waits) and
 //! mailboxes (records of waits, with their answers) of their waiting clients.
 //!
 //! Tickets, mailboxes and subscriptions are stored in dictionaries that clients cannot see. One
@@ -151,7 +152,8 @@ impl Store {
             Err(error) if error.is_wait() => false,
             copy => copy?,
         };
-        Ok((0, left + usize::from(staged) + usize::from(copy)))
+        let trackers = self.segment.forget_dead_trackers()?;
+        Ok((0, left + usize::from(staged) + usize::from(copy) + trackers))
     }
 
     fn step_over_waits(&self, cursor: u64) -> Result<(u64, usize), Error> {

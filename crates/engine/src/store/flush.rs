@@ -24,6 +24,12 @@ pub(crate) fn empty(
     shard: usize,
     databases: &[usize],
 ) -> Result<u64, Error> {
+    if shard == 0 {
+        // As in Redis, trackers are told even if there are no keys.
+        for &database in databases {
+            writer.record_all_keys(Root { shard, database });
+        }
+    }
     let keys =
         |writer: &Writer<'_, '_>, database| Root { shard, database }.get(writer.view(), KEYS);
     let removed = databases

@@ -101,6 +101,10 @@ pub(crate) const CHANGES_LOST: usize = CHANGE_LOG + 4;
 pub(crate) const BACKLOG: usize = CHANGE_LOG + 8;
 pub(crate) const BACKLOG_SENT: usize = BACKLOG + 4;
 
+/// The position after the last record in the shard's ring of changed keys; see
+/// `transaction/tracking/record.rs`.
+pub(crate) const CHANGED_KEYS: usize = BACKLOG + 8;
+
 /// The first of the words with the positions up to which a replica has applied the changes of this
 /// shard from each master of a cluster, and their number; see `store/cluster.rs`.
 pub(crate) const LANES: usize = 896;
@@ -132,7 +136,8 @@ const _: () = assert!(DYING < USERS * DATABASE_WORDS && SOURCE < SUBSCRIPTIONS);
 const _: () = assert!(USERS < PARCELS);
 const _: () = assert!(PARCELS < SCRIPTS && SCRIPTS < LIBRARIES && LIBRARIES < SOURCE);
 const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
-const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS && BACKLOG_SENT < LANES);
+const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS);
+const _: () = assert!(BACKLOG_SENT < CHANGED_KEYS && CHANGED_KEYS < LANES);
 const _: () = assert!(LANES + LANES_MAX <= ROOT_WORDS);
 
 /// Identifies the root words of one database in one shard.

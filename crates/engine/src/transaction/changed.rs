@@ -1,17 +1,19 @@
 //! Every change to a key, whether by a command, a typed call, expiry or eviction, is reported
 //! through this module. Therefore, this module also refuses the changes to a replica's keys.
 //!
-//! WATCH, the queues of waiting clients, and replicas depend on these reports. [`Writer::changed`] reports a change after the change was made and
+//! WATCH, the queues of waiting clients, replicas, and clients that track keys depend on these
+//! reports. [`Writer::changed`] reports a change after the change was made and
 //! within its transaction, so a change that is undone is never reported.
 
 use crate::error::Error;
 use crate::structures::dictionary;
 use crate::structures::entry::Entry;
-use crate::structures::key::Key;
+use crate::structures::key::{Key, hash};
 use crate::structures::roots::{DATABASES, EPOCHS, KEYS, QUEUES, Root};
 use crate::transaction::change_log::{Logged, is_logged, log_change, lose_changes};
 use crate::transaction::effect::{ChangedPart, Effect};
 use crate::transaction::notice::Queue;
+use crate::transaction::tracking::record::By;
 use crate::transaction::writer::{Writer, root};
 
 impl Writer<'_, '_> {
@@ -20,6 +22,11 @@ impl Writer<'_, '_> {
     pub fn changed(&mut self, database: usize, key: &Key<'_>, effect: Effect) {
         let root = root(database, key);
         self.count_or_notice(root, key.hash);
+        let by = match effect {
+            Effect::Changed | Effect::Removed => By::Client,
+            Effect::Expired | Effect::Evicted => By::Store,
+        };
+        self.record_key(root, key.bytes, by);
         if self.reports(root.shard) {
             self.report(root, Logged::Key(database, key.bytes, effect));
         }
@@ -37,6 +44,7 @@ impl Writer<'_, '_> {
     ) {
         let root = root(database, key);
         self.count_or_notice(root, key.hash);
+        self.record_key(root, key.bytes, By::Client);
         if self.reports(root.shard) {
             for part in parts {
                 self.report(root, Logged::Part(database, key.bytes, &part));
@@ -60,16 +68,17 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Reports a change to replicas only. As in Redis, a change to data that is not an element of
-    /// the value is invisible to WATCH and to waiting clients.
+    /// Reports a change to replicas and trackers only. As in Redis, a change to data that is not an
+    /// element of the value is invisible to WATCH and to waiting clients.
     pub(crate) fn told_only(&mut self, database: usize, key: &Key<'_>) {
         let root = root(database, key);
+        self.record_key(root, key.bytes, By::Client);
         if self.reports(root.shard) {
             self.report(root, Logged::Key(database, key.bytes, Effect::Changed));
         }
     }
 
-    /// Reports a change to replicas only, like [`told_only`](Self::told_only), and only of
+    /// Reports a change like [`told_only`](Self::told_only), and to replicas only
     /// [parts](Self::changed_parts) of the key.
     pub(crate) fn told_parts<'p>(
         &mut self,
@@ -78,6 +87,7 @@ impl Writer<'_, '_> {
         parts: impl IntoIterator<Item = ChangedPart<'p>>,
     ) {
         let root = root(database, key);
+        self.record_key(root, key.bytes, By::Client);
         if self.reports(root.shard) {
             for part in parts {
                 self.report(root, Logged::Part(database, key.bytes, &part));
@@ -94,17 +104,21 @@ impl Writer<'_, '_> {
         entry: Entry,
     ) -> Result<(), Error> {
         self.count_or_notice(root, hash);
-        if self.reports(root.shard) {
+        let reports = self.reports(root.shard);
+        if reports || self.store.segment.is_tracked() {
             let mut key = Vec::new();
             entry.append_key(self.view(), &mut key)?;
-            self.report(root, Logged::Key(root.database, &key, Effect::Changed));
+            self.record_key(root, &key, By::Client);
+            if reports {
+                self.report(root, Logged::Key(root.database, &key, Effect::Changed));
+            }
         }
         Ok(())
     }
 
     /// Returns whether the changes of a shard must be reported through [`report`](Self::report).
     #[inline(always)]
-    pub(crate) fn reports(&self, shard: usize) -> bool {
+    fn reports(&self, shard: usize) -> bool {
         self.outbox.refuses() | is_logged(self.view(), shard)
     }
 
@@ -152,13 +166,32 @@ impl Writer<'_, '_> {
     pub(crate) fn expired(&mut self, database: usize, key: &Key<'_>) {
         self.outbox.expired(database, key.bytes);
         let root = root(database, key);
+        self.record_key(root, key.bytes, By::Store);
         if self.reports(root.shard) {
             self.report(root, Logged::Key(database, key.bytes, Effect::Expired));
         }
     }
 
+    /// Reports like [`expired`](Self::expired) that a key expired, given its entry. Reads the key's
+    /// name only if the report has a receiver.
+    pub(crate) fn expired_at(&mut self, root: Root, entry: &Entry) -> Result<(), Error> {
+        if !self.outbox.tells() && !self.reports(root.shard) && !self.store.segment.is_tracked() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        entry.append_key(self.view(), &mut bytes)?;
+        let key = Key {
+            hash: hash(self.transaction.hash_key(), &bytes),
+            bytes: &bytes,
+            shard: root.shard,
+        };
+        self.expired(root.database, &key);
+        Ok(())
+    }
+
     /// Reports that all keys of a database in one shard were removed.
     pub(crate) fn emptied(&mut self, root: Root) -> Result<(), Error> {
+        self.record_all_keys(root);
         if self.reports(root.shard) {
             self.report(root, Logged::Emptied(root.database));
         }
@@ -168,6 +201,9 @@ impl Writer<'_, '_> {
     /// Reports that the keys of two databases in one shard were swapped.
     pub(crate) fn swapped(&mut self, one: Root, other: Root) -> Result<(), Error> {
         let shard = one.shard;
+        for root in [one, other] {
+            self.record_all_keys(root);
+        }
         let are_visible = one.database < DATABASES && other.database < DATABASES;
         if self.reports(shard) && are_visible {
             self.report(one, Logged::Swapped([one.database, other.database]));

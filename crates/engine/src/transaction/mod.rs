@@ -17,6 +17,7 @@
 //! - `retry`: retrying a transaction.
 //! - `running`: a running transaction of many commands.
 //! - `savepoint`: states to which a transaction can be rolled back.
+//! - `tracking`: recording which keys change, for processes that track keys.
 //! - `watch`: detecting whether a key has changed since it was watched.
 //! - `write`: changing keys of several shards.
 //! - `writer`: write access to keys within a transaction.
@@ -37,6 +38,7 @@ mod read;
 mod retry;
 pub(crate) mod running;
 pub(crate) mod savepoint;
+pub(crate) mod tracking;
 pub(crate) mod watch;
 mod write;
 pub(crate) mod writer;

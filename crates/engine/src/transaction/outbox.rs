@@ -22,6 +22,9 @@ pub(crate) struct Outbox {
     muted: u32,
     /// Whether no key may be changed, because the store is a replica.
     refuses: bool,
+    /// The number of bytes that the transaction has recorded in rings of changed keys; see
+    /// `tracking/record.rs`.
+    pub(crate) recorded: u64,
     /// The reason why the transaction must fail: it changed a key of a replica, or the change could
     /// not be logged.
     failure: Option<Box<Error>>,
@@ -64,6 +67,7 @@ pub(crate) enum Post {
 pub(crate) struct Mark {
     posts: usize,
     noticed: usize,
+    recorded: u64,
 }
 
 impl Outbox {
@@ -74,6 +78,7 @@ impl Outbox {
             classes,
             muted: 0,
             refuses,
+            recorded: 0,
             failure: None,
             content: None,
         }
@@ -158,18 +163,19 @@ impl Outbox {
 
     /// Returns the current end of the outbox, to which [`cut`](Self::cut) can return.
     pub(crate) fn mark(&self) -> Mark {
-        self.content
-            .as_ref()
-            .map_or(Mark::default(), |content| Mark {
-                posts: content.posts.len(),
-                noticed: content.noticed.count(),
-            })
+        let content = self.content.as_ref();
+        Mark {
+            posts: content.map_or(0, |content| content.posts.len()),
+            noticed: content.map_or(0, |content| content.noticed.count()),
+            recorded: self.recorded,
+        }
     }
 
     /// Drops all work and notifications added since the position `mark`, because the changes since
     /// then were rolled back. Expired keys that these changes removed exist again, so they are
     /// remembered as if a read had found them.
     pub(crate) fn cut(&mut self, mark: Mark) {
+        self.recorded = mark.recorded;
         let Some(content) = &mut self.content else {
             return;
         };

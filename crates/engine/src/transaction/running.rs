@@ -219,6 +219,7 @@ impl Store {
                 });
             match result {
                 Ok((value, mail)) => {
+                    self.wake_trackers();
                     self.deliver(mail);
                     if self.segment.upkeep_is_due() {
                         above(self).upkeep(self);

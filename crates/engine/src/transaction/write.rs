@@ -89,7 +89,10 @@ impl Store {
                 }
             });
             match result {
-                Ok(done) => return Ok(done),
+                Ok(done) => {
+                    self.wake_trackers();
+                    return Ok(done);
+                }
                 Err(failed) => self.try_again(failed).inspect_err(|_| scratch.clear())?,
             }
         }

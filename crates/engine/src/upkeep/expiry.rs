@@ -12,8 +12,6 @@ use crate::structures::dictionary::{
     self, CHAIN_MAX, Dictionary, Slot, Tables, chain_fault, load_bucket,
 };
 use crate::structures::entry::Entry;
-use crate::structures::key::Key;
-use crate::structures::key::hash;
 use crate::structures::roots::{EXPIRES, KEYS, NEXT_TABLE, Root, SEEN, SOONEST, SWEEP, expiring};
 use crate::transaction::writer::Writer;
 use crate::upkeep::graveyard;
@@ -207,16 +205,7 @@ impl Writer<'_, '_> {
     /// Removes an expired key from its bucket, without updating the key count. Returns whether the
     /// bucket was unlinked from its chain.
     fn remove_expired_at(&mut self, root: Root, slot: Slot, entry: &Entry) -> Result<bool, Error> {
-        if self.outbox.tells() || self.reports(root.shard) {
-            let mut bytes = Vec::new();
-            entry.append_key(self.view(), &mut bytes)?;
-            let key = Key {
-                hash: hash(self.transaction.hash_key(), &bytes),
-                bytes: &bytes,
-                shard: root.shard,
-            };
-            self.expired(root.database, &key);
-        }
+        self.expired_at(root, entry)?;
         self.discard_value(root.shard, entry)?;
         self.transaction.free(root.shard, entry.at);
         dictionary::take_out(self.transaction, root, slot)

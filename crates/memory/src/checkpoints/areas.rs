@@ -3,7 +3,8 @@
 //!
 //! Everything else is bound to the processes that are running or only speeds them up: locks,
 //! counters, undo logs, transaction records, the process table without its generations, seats, pins,
-//! the message ring, access hints, modification counters, copies, and the journal's ring.
+//! the message ring, access hints, modification counters, the rings of changed keys and their
+//! readers, copies, and the journal's ring.
 
 use crate::heap::pages::PageUse;
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard, slot};

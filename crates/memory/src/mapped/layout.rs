@@ -180,6 +180,13 @@ pub mod control {
     pub const CHECKPOINT_GROWTH: u64 = START + 800;
     /// 1 if the store is a replica: only a process that applies its source's changes may change keys.
     pub const REPLICA: u64 = START + 808;
+    /// The places in the list of trackers that are in use, as bits. While it is 0, changed keys are
+    /// not recorded.
+    pub const TRACKED: u64 = START + 832;
+    /// The seats of the processes that read the changed keys, or 0 for an unused place.
+    pub const TRACKERS: u64 = START + 840;
+    /// The number of places in the list of trackers.
+    pub const TRACKER_COUNT: u64 = 16;
     /// The position at which the records end that the current epoch continues, or `u64::MAX` if it
     /// continues none, because a checkpoint began it after a failure.
     pub const REDO_BEFORE: u64 = START + 696;
@@ -345,8 +352,17 @@ pub mod shard {
     pub const CHANGE_COUNT: u64 = 4096;
     /// The number of modification counters that a change to a key increments.
     pub const CHANGES_A_KEY: u64 = 2;
+    /// The ring of changed keys: a page with the word [`CHANGED_ANNOUNCED`], and the data.
+    pub const CHANGED: u64 = CHANGES + 4 * CHANGE_COUNT;
+    /// In the ring of changed keys: the position up to which writers may have started to write
+    /// records. Data more than a ring's length before this position may have been overwritten.
+    pub const CHANGED_ANNOUNCED: u64 = 0;
+    /// In the ring of changed keys: the data.
+    pub const CHANGED_DATA: u64 = PAGE;
+    /// The length of the data of the ring of changed keys in bytes, a power of two.
+    pub const CHANGED_BYTES: u64 = 256 * 1024;
     /// The undo log.
-    pub const LOG: u64 = CHANGES + 4 * CHANGE_COUNT;
+    pub const LOG: u64 = CHANGED + CHANGED_DATA + CHANGED_BYTES;
     /// The number of bytes of the undo log that are backed by memory in a new store.
     pub const LOG_RESERVED_MIN: u64 = 4 * PAGE;
 }

@@ -10,11 +10,15 @@
 //! - `seat`: a waiter's futex word, which wakers check, and its name.
 //! - `bell`: descriptors for event loops.
 //! - `waiters`: reserving a seat, sleeping at it, and waking.
+//! - `changed_keys_reader`: reads the rings of changed keys.
+//! - `trackers`: the list of processes that read the changed keys.
 
 pub(crate) mod bell;
+pub(crate) mod changed_keys_reader;
 pub(crate) mod polling;
 pub(crate) mod ring;
 pub(crate) mod ring_reader;
 pub(crate) mod ring_writer;
 pub(crate) mod seat;
+pub(crate) mod trackers;
 pub(crate) mod waiters;

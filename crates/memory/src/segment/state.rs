@@ -76,6 +76,9 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 ///   `seat_is_stale`, `seat_lives`, `seat_lives_at`, `seat_lives_now`, `forget_who_lives`,
 ///   `wake_seat`, `wake_seats`, `arm_seat`, `disarm_seat`, `is_armed`, `wait_at`.
 /// - `messages/bell.rs`: `bell`.
+/// - `messages/changed_keys_reader.rs`: `read_changed_keys`.
+/// - `messages/trackers.rs`: `is_tracked`, `begin_tracking`, `end_tracking`, `wake_trackers`,
+///   `forget_dead_trackers`.
 /// - `copying/image.rs`: `image`.
 /// - `copying/area.rs`: `free_dead_copy`.
 /// - `checkpoints/checkpoint.rs`: `checkpoint`.

@@ -10,7 +10,9 @@
 //! - `journaled`: appends a transaction's changes to the journal's ring.
 //! - `savepoint`: undoes the last part of a transaction.
 //! - `notes`: what a transaction records for its commit.
+//! - `changed_keys`: records the names of changed keys in the shard's ring.
 
+pub(crate) mod changed_keys;
 pub(crate) mod journaled;
 pub(crate) mod moved_runs;
 pub(crate) mod notes;

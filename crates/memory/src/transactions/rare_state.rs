@@ -34,6 +34,16 @@ pub(crate) enum Preparation {
     Run(u64),
 }
 
+/// A changed key that a removal in parts has recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedKey {
+    pub(crate) shard: usize,
+    /// The root word of the shard's ring of changed keys.
+    pub(crate) word: usize,
+    /// The key, and the client that changed it. `None` stands for all keys.
+    pub(crate) key: Option<(Vec<u8>, u64)>,
+}
+
 /// Rarely used state, boxed so that a typical transaction carries one pointer.
 #[derive(Default)]
 pub(crate) struct RareState {
@@ -52,6 +62,8 @@ pub(crate) struct RareState {
     pub(crate) changes: Vec<(u8, u16)>,
     /// Settings to increment after the commit.
     pub(crate) counted: Vec<Setting>,
+    /// In a removal in parts, the changed key that was recorded last.
+    pub(crate) last_changed_key: Option<RecordedKey>,
     /// Runs and arenas that this transaction moved to another shard.
     pub(crate) moved: MovedRuns,
     /// The words that the transaction's logs contain, if the logs are long.

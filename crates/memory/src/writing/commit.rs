@@ -106,6 +106,9 @@ impl Transaction<'_> {
     /// held and the counters stay odd. If the process dies between two parts, nothing needs to be
     /// undone.
     fn commit_part(&mut self) -> Result<(), Error> {
+        if self.rare.is_some() && self.is_open() {
+            self.record_changed_key_again()?;
+        }
         self.apply_frees()?;
         if self.rare.is_some() {
             self.note_changes();

@@ -428,6 +428,19 @@ impl Turn<'_> {
         out.extend_from_slice(&reply);
     }
 
+    /// Appends the invalidations of all changes that were committed before this call. As in Redis, a
+    /// client receives those of its own changes after the reply, and those of earlier changes before
+    /// the replies to later commands.
+    #[cold]
+    fn put_invalidations(&mut self) {
+        // If a lock is held, the invalidations are sent later.
+        let _ = self.shared.collect_changes();
+        let session = &*self.context.session;
+        for push in self.shared.tracking.take_for(session.peer.route) {
+            push.append(session, &mut self.writer.out);
+        }
+    }
+
     #[inline]
     fn command(&mut self, arguments: &[&[u8]]) -> Result<CommandEnd, Blocked> {
         if is_of_scripts(arguments) {
@@ -478,6 +491,9 @@ impl Turn<'_> {
                 return Err(Blocked::Paused);
             }
         }
+        if self.context.session.tracking.is_some() {
+            self.put_invalidations();
+        }
         let before = self.writer.out.len();
         let was_admitted = self.context.session.login.is_admitted();
         let was_subscribed = !self.context.session.subscriptions.is_empty();
@@ -493,6 +509,9 @@ impl Turn<'_> {
             let (thread, token) = session.peer.route;
             let version = session.protocol;
             self.put_messages(before, thread, token, version == Protocol::Resp3);
+        }
+        if self.context.session.tracking.is_some() {
+            self.put_invalidations();
         }
         let session = &*self.context.session;
         if session.monitors && session.replies.mode != ReplyMode::Off {

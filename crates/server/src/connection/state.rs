@@ -22,6 +22,7 @@ use crate::shared::limits::{Limits, OutputLimit};
 use crate::shared::registry::Card;
 use crate::shared::state::Shared;
 use crate::shared::totals::Traffic;
+use crate::shared::tracking::Push;
 use crate::sockets::poll::Interest;
 use crate::sockets::transport::{Received, Transport};
 
@@ -208,6 +209,19 @@ impl Connection {
             hub::append(out, parcel, resp3);
         });
         was_idle || self.output.pending() > limits.messages.hard
+    }
+
+    /// Queues an invalidation. Returns whether the caller must send the output or close the
+    /// connection, because the output was empty before or now exceeds a limit.
+    pub(crate) fn push(&mut self, push: &Push, limits: &Limits, space: &mut Workspace) -> bool {
+        if self.closing {
+            return false;
+        }
+        let was_idle = self.output.pending() == 0;
+        let session = &self.session;
+        self.output
+            .append(&mut space.spares, |out| push.append(session, out));
+        was_idle || self.output.pending() > self.output_limit(limits).hard
     }
 
     /// Queues MONITOR lines, and sends as many bytes as the socket accepts.

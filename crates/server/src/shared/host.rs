@@ -11,7 +11,7 @@ use undercroft_commands::context::{
     SnapshotFile,
 };
 use undercroft_commands::reply::Tree;
-use undercroft_commands::session::{ClientInfo, KillFilter, Session};
+use undercroft_commands::session::{ClientInfo, KillFilter, Session, Tracking};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::{WaitOutcome, Wanted};
 use undercroft_engine::{Access, Error, Store};
@@ -107,6 +107,22 @@ impl Connections for Shared {
     fn monitor(&self, session: &Session) -> Result<(), String> {
         self.monitors.begin(session.peer.route);
         Ok(())
+    }
+
+    fn is_connected(&self, id: u64) -> bool {
+        self.registry.route(id).is_some()
+    }
+
+    fn begin_tracking(&self, session: &Session, tracking: &Tracking) -> Result<u64, Error> {
+        self.tracking.begin(session, tracking)
+    }
+
+    fn end_tracking(&self, session: &Session) {
+        self.tracking.end(session.id);
+    }
+
+    fn remember_keys(&self, session: &Session, keys: &mut dyn Iterator<Item = &[u8]>) {
+        self.with_surroundings(|around| self.tracking.remember(session.id, keys, around));
     }
 
     fn end_monitor(&self, session: &Session) {
@@ -242,6 +258,7 @@ impl Control for Shared {
     fn facts(&self) -> Facts {
         let totals = &self.totals;
         let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let tracking = self.tracking.counts();
         Facts {
             tcp_port: self.tcp_port,
             certificate_seconds_left: self.certificates().map(|loaded| loaded.seconds_left()),
@@ -250,6 +267,10 @@ impl Control for Shared {
             connected_clients: self.registry.count(),
             blocked_clients: self.parked.load(Ordering::Relaxed) as u64
                 + self.blocked.load(Ordering::Relaxed).max(0) as u64,
+            tracking_clients: tracking.clients,
+            tracking_keys: tracking.keys,
+            tracking_items: tracking.items,
+            tracking_prefixes: tracking.prefixes,
             connections: total(&totals.connections),
             rejected_connections: total(&totals.rejected),
             commands: total(&totals.commands),

@@ -155,6 +155,11 @@ impl Hub {
         self.held.insert(token, held);
     }
 
+    /// Returns whether a connection is on another thread.
+    pub(crate) fn holds(&self, token: u64) -> bool {
+        self.held.contains_key(&token)
+    }
+
     /// Returns the messages that were held for a connection that has moved back to this thread.
     /// Returns `None` if the messages exceeded the limit or were lost.
     pub(crate) fn release(&mut self, token: u64) -> Option<Vec<Arc<[u8]>>> {

@@ -19,6 +19,7 @@
 //! - `state`: the threads, the store and the configuration.
 //! - `store_change`: switches to another store while all threads are stopped.
 //! - `totals`: the statistics of INFO.
+//! - `tracking`: tells connections which keys have changed.
 
 mod accounts;
 pub(crate) mod dump_file;
@@ -39,3 +40,4 @@ mod source;
 pub(crate) mod state;
 pub(crate) mod store_change;
 pub(crate) mod totals;
+pub(crate) mod tracking;

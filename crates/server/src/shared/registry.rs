@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use undercroft_commands::session::{ClientInfo, KillFilter, Session};
+use undercroft_commands::session::{ClientInfo, KillFilter, Session, TrackingInfo};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::Ticket;
 
@@ -15,10 +15,15 @@ pub(crate) struct Card {
     pub(crate) id: u64,
     /// The index of the thread that serves the connection.
     pub(crate) worker: usize,
+    /// The token of the connection on its thread, or [`NO_TOKEN`] until the thread serves it.
+    token: AtomicU64,
     /// Whether CLIENT KILL has requested that the connection be closed.
     pub(crate) killed: AtomicBool,
     state: Mutex<State>,
 }
+
+/// The token of a connection that no thread serves yet.
+const NO_TOKEN: u64 = u64::MAX;
 
 #[derive(Debug)]
 struct State {
@@ -35,6 +40,7 @@ impl Card {
         Card {
             id: session.id,
             worker,
+            token: AtomicU64::new(NO_TOKEN),
             killed: AtomicBool::new(false),
             state: Mutex::new(State {
                 info: session.info(session.peer.created),
@@ -43,6 +49,11 @@ impl Card {
                 last_command_at: session.activity.last_command_at,
             }),
         }
+    }
+
+    /// Sets the token of the connection on its thread.
+    pub(crate) fn set_token(&self, token: u64) {
+        self.token.store(token, Ordering::Release);
     }
 
     /// Updates the state that may have changed. `parked` indicates whether the next command is
@@ -56,6 +67,7 @@ impl Card {
         info.database = session.database;
         info.protocol = session.protocol;
         info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
+        info.tracking = TrackingInfo::of(session.tracking.as_deref());
         info.is_replica = session.becomes_replica();
         info.closing = session.replies.close_after;
         info.no_evict = session.no_evict;
@@ -114,6 +126,13 @@ impl Registry {
         let cards = lock(&self.cards);
         let state = lock(&cards.get(&id)?.state);
         state.ticket
+    }
+
+    /// Returns the thread of a connection and its token on that thread, if the connection exists.
+    pub(crate) fn route(&self, id: u64) -> Option<(usize, u64)> {
+        let cards = lock(&self.cards);
+        let card = cards.get(&id)?;
+        Some((card.worker, card.token.load(Ordering::Acquire)))
     }
 
     /// Returns the number of connections.

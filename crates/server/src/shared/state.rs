@@ -6,14 +6,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
-use undercroft_commands::config::Config;
+use undercroft_commands::config::{Config, Parameter};
 use undercroft_commands::context::{Interpreter, Pause, Process};
 use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event;
 use undercroft_commands::users::UserDefinition;
-use undercroft_engine::Store;
 use undercroft_engine::waiting::Waiters;
+use undercroft_engine::{Error, Store};
 
 use crate::log::log;
 use crate::shared::accounts::login_delays::LoginDelays;
@@ -29,6 +29,7 @@ use crate::shared::registered::Registered;
 use crate::shared::registry::Registry;
 use crate::shared::store_change::Change;
 use crate::shared::totals::Totals;
+use crate::shared::tracking::{Surroundings, Tracking};
 use crate::sockets::certificates::Certificates;
 use crate::sockets::poll::Waker;
 
@@ -94,6 +95,8 @@ pub(crate) struct Shared {
     hubs: Vec<Mutex<Hub>>,
     /// For each thread, the connections that are blocked on keys.
     waiting: Vec<Mutex<Waiting>>,
+    /// The connections that track keys.
+    pub(crate) tracking: Tracking,
     /// The number of connections that are blocked on keys.
     pub(crate) blocked: AtomicIsize,
     pub(crate) process: Process,
@@ -184,6 +187,7 @@ impl Shared {
         let shared = Shared {
             hubs: threads.iter().map(hub).collect(),
             waiting: threads.iter().map(waiting).collect(),
+            tracking: Tracking::new(store.clone(), threads.len()),
             blocked: AtomicIsize::new(0),
             process: Process::new(config, threads.len())
                 .with_interpreter(interpreter(), SCRIPT_LIMITS),
@@ -249,6 +253,27 @@ impl Shared {
             *self.hub(thread) = Hub::new(store.clone());
             *self.waiting(thread) = Waiting::new(store.clone());
         }
+        self.with_surroundings(|around| self.tracking.change_to(store, around));
+    }
+
+    /// Posts the invalidations of all changes that were committed before this call to the threads of
+    /// the connections that track keys.
+    ///
+    /// # Errors
+    /// Fails if a writer holds a lock for too long.
+    pub(crate) fn collect_changes(&self) -> Result<(), Error> {
+        self.with_surroundings(|around| self.tracking.collect(around))
+    }
+
+    /// Calls `body` with the parts of the server that deliver invalidations.
+    pub(crate) fn with_surroundings<R>(&self, body: impl FnOnce(&Surroundings<'_>) -> R) -> R {
+        const MOST_KEYS: usize = Parameter::place("tracking-table-max-keys");
+        let most_keys = self.process.config.number_at(MOST_KEYS);
+        body(&Surroundings {
+            registry: &self.registry,
+            most_keys: usize::try_from(most_keys).unwrap_or(0),
+            wake: &|thread| self.threads[thread].waker.wake(),
+        })
     }
 
     /// Returns whether no connection is on a separate thread or moving back from one.

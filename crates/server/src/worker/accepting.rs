@@ -131,6 +131,7 @@ impl Worker {
             return;
         };
         connection.session.peer.route = (self.index, token);
+        connection.card.set_token(token);
         connection.registered = Some(Interest::READ);
         if let Err(error) = self.poll.add(&connection.socket, token, Interest::READ) {
             log(format_args!("serving a new connection: {error}"));

@@ -14,6 +14,7 @@ impl Worker {
         }
         self.messages.rung = false;
         self.messages.more = false;
+        self.leave_changes();
         self.blocked.leave(&self.poll);
     }
 

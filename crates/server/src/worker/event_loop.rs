@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::connection::state::{Connection, Next};
 use crate::sockets::poll::{Events, Ready};
 use crate::worker::mailbox::Message;
-use crate::worker::state::{ANSWERS, HUB, LISTENERS, WAKER, Worker};
+use crate::worker::state::{ANSWERS, HUB, LISTENERS, TRACKED, WAKER, Worker};
 
 /// The maximum number of connections whose replies are held back. It is limited because the replies
 /// of the first connection wait until the commands of the last one have run.
@@ -72,6 +72,7 @@ impl Worker {
         // newly blocked command must register its descriptor before the thread sleeps.
         self.deliver();
         self.answer();
+        self.invalidate();
         self.request_sync();
         self.show();
         self.add_totals();
@@ -104,7 +105,7 @@ impl Worker {
         if let Some(next) = self.unsynced.next(now) {
             until = until.min(next);
         }
-        if self.messages.no_bell {
+        if self.messages.no_bell || self.invalidations.is_late {
             until = until.min(now + WITHOUT_BELL);
         }
         if let Some(upkeep) = &self.upkeep {
@@ -121,6 +122,7 @@ impl Worker {
             WAKER => return self.take_messages(),
             HUB => return self.messages.rung = true,
             ANSWERS => return self.blocked.ring(),
+            TRACKED => return self.invalidations.rung = true,
             token if token >= LISTENERS => return self.accept((token - LISTENERS) as usize),
             _ => {}
         }

@@ -5,9 +5,10 @@
 //! - `blocked`: connections that are blocked on keys.
 //! - `changing`: switches to the store that now has the served store's name.
 //! - `delayed`: connections whose login waits, because earlier logins have failed.
-//! - `delivery`: delivers messages, MONITOR lines and answers to connections.
+//! - `delivery`: delivers messages, MONITOR lines, answers and invalidations to connections.
 //! - `durable_replies`: sends the replies of connections whose changes have become durable.
 //! - `event_loop`: the loop that runs commands on the thread that receives them.
+//! - `invalidations`: the state of a thread that concerns the invalidations of keys.
 //! - `mailbox`: passes connections from one thread to another.
 //! - `own_thread`: runs each long script on a separate thread.
 //! - `parked`: connections whose next command is waiting for a lock.
@@ -27,6 +28,7 @@ mod delayed;
 mod delivery;
 mod durable_replies;
 mod event_loop;
+mod invalidations;
 pub(crate) mod mailbox;
 mod own_thread;
 mod parked;

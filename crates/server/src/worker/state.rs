@@ -20,6 +20,7 @@ use crate::sockets::poll::{Interest, Poll};
 use crate::worker::bell::Bell;
 use crate::worker::blocked::Blocked as BlockedConnections;
 use crate::worker::delayed::Delayed;
+use crate::worker::invalidations::Invalidations;
 use crate::worker::mailbox::{Mailboxes, Returned};
 use crate::worker::own_thread;
 use crate::worker::parked::Parked;
@@ -31,6 +32,7 @@ use crate::worker::upkeep::Upkeep;
 pub(super) const WAKER: u64 = u64::MAX;
 pub(super) const HUB: u64 = u64::MAX - 1;
 pub(super) const ANSWERS: u64 = u64::MAX - 2;
+pub(super) const TRACKED: u64 = u64::MAX - 3;
 pub(super) const LISTENERS: u64 = u64::MAX - 1024;
 
 /// The state of one thread of the server.
@@ -61,6 +63,8 @@ pub(crate) struct Worker {
     pub(super) counters: Counters,
     /// The bell that announces messages for the thread's connections.
     pub(super) messages: Bell,
+    /// The invalidations for the thread's connections.
+    pub(super) invalidations: Invalidations,
     /// The listening sockets. Every idle thread accepts connections, so that no connection has to
     /// wait for a busy thread.
     pub(super) listeners: Arc<Vec<Listener>>,
@@ -110,6 +114,7 @@ impl Worker {
             unsynced: Unsynced::default(),
             counters: Counters::default(),
             messages: Bell::default(),
+            invalidations: Invalidations::default(),
             listeners,
             paused_until: None,
             upkeep: (index == 0).then(Upkeep::new),
@@ -246,6 +251,9 @@ impl Worker {
         let Some(mut connection) = self.connections.remove(token) else {
             return;
         };
+        if connection.session.tracking.take().is_some() {
+            self.shared.tracking.end(connection.card.id);
+        }
         connection.update_card();
         if connection.registered.take().is_some() {
             let _ = self.poll.remove(&connection.socket);
@@ -269,6 +277,9 @@ impl Worker {
         }
         if let Some(wait) = &connection.session.waiting {
             self.blocked.give_up(wait, &self.shared, self.index);
+        }
+        if connection.session.tracking.is_some() {
+            self.shared.tracking.end(connection.card.id);
         }
         if connection.session.monitors {
             self.shared.monitors.end((self.index, token));

@@ -208,6 +208,7 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
     if std::mem::take(&mut context.session.monitors) {
         context.host.connections.end_monitor(context.session);
     }
+    context.end_tracking();
     context.session.reset();
     context.look_up_user()?;
     context.store = context.store.leaving_untouched(false);

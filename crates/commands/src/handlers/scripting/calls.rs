@@ -95,6 +95,10 @@ impl<'c, 'a> Calls<'c, 'a> {
         };
         let writes = command.flags.has(Flag::Write);
         self.run.has_written |= writes;
+        if command.flags.has(Flag::ReadOnly) {
+            self.context
+                .remember(&mut self.run.called.keys.iter().copied());
+        }
         let store = self.context.store;
         let is_timed = self.context.timed || !is_quick(command, arguments);
         let start = is_timed.then(Instant::now);

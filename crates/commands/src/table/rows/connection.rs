@@ -202,6 +202,40 @@ pub(super) const COMMANDS: &[Command] = &[
                             "Controls whether the server sends replies to the connection.",
                         )
                         .reply("OK, or nothing"),
+                    Command::new("client|tracking", -3, Group::Connection, "6.0.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] \
+                             [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+                            "O(1), and O(P) for P prefixes of other connections",
+                            "Tells the connection, or another one, which keys have changed, for a \
+                             cache in the client.",
+                        )
+                        .reply("OK"),
+                    Command::new("client|caching", 3, Group::Connection, "6.0.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "<YES | NO>",
+                            "O(1)",
+                            "Controls whether the keys of the next command are tracked.",
+                        )
+                        .reply("OK"),
+                    Command::new("client|trackinginfo", 2, Group::Connection, "6.2.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc("", "O(1)", "Returns which keys the connection tracks.")
+                        .reply("map"),
+                    Command::new("client|getredir", 2, Group::Connection, "6.0.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "",
+                            "O(1)",
+                            "Returns the ID of the connection that is told about changed keys.",
+                        )
+                        .reply("integer: 0 this connection, -1 none"),
                     Command::new("client|help", 2, Group::Connection, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])

@@ -164,7 +164,7 @@ fn client_section(context: &Context<'_>, facts: &Facts, clients: &[ClientInfo], 
         out,
     );
     line("blocked_clients", facts.blocked_clients, out);
-    line("tracking_clients", 0, out);
+    line("tracking_clients", facts.tracking_clients, out);
     line("clients_in_timeout_table", 0, out);
 }
 
@@ -206,13 +206,13 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
             "active_defrag_key_misses",
             "total_active_defrag_time",
             "current_active_defrag_time",
-            "tracking_total_keys",
-            "tracking_total_items",
-            "tracking_total_prefixes",
-            "unexpected_error_replies",
         ],
         out,
     );
+    line("tracking_total_keys", facts.tracking_keys, out);
+    line("tracking_total_items", facts.tracking_items, out);
+    line("tracking_total_prefixes", facts.tracking_prefixes, out);
+    zeros(&["unexpected_error_replies"], out);
     line("total_error_replies", facts.errors + own.errors, out);
     // Redis has these fields since 7.2.
     for reason in Reason::ALL {

@@ -1,0 +1,108 @@
+//! Recording the names of changed keys for processes that track them (M3): servers whose clients cache
+//! values.
+//!
+//! Records are made by the functions that report changes (`changed.rs`), so that no change can be
+//! made without one. A record is part of the transaction that makes the change, and becomes visible
+//! with it. A client therefore never keeps an outdated value, whatever the order of events:
+//!
+//! - Before a client reads a key, its server notes that the client is interested in the key.
+//! - If the client then reads the old value, the change is committed after that note. Its record
+//!   becomes visible in the same moment. The server reads the records up to that moment only later,
+//!   and finds the note.
+//! - If a server begins to track keys, it first sets the word that makes writers record keys, and
+//!   then locks every shard once. A change whose writer has not seen the word is committed before,
+//!   so that the clients of the server cannot have read the old value.
+//! - A record that is overwritten before the server reads it stands for all keys.
+//!
+//! A process that dies after its commit may not have woken the servers. They look for records ten
+//! times a second (M4).
+
+use undercroft_memory::layout::shard::CHANGED_BYTES;
+use undercroft_memory::{CHANGED_KEY_MAX, ChangedKey};
+
+use crate::handle::store::Store;
+use crate::structures::roots::{CHANGED_KEYS, DATABASES, Root};
+use crate::transaction::access::Access;
+use crate::transaction::tracking::origin::origin;
+use crate::transaction::writer::Writer;
+
+/// The number of recorded bytes after which a transaction records that all keys have changed.
+const RECORDED_MAX: u64 = CHANGED_BYTES / 2;
+/// The number of bytes that a record takes in addition to its key, at most.
+const HEADER: u64 = 24;
+
+/// The client to which a recorded change is attributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::transaction) enum By {
+    /// The client for which the thread runs a command.
+    Client,
+    /// No client: the store removed the key because it expired or to free memory.
+    Store,
+}
+
+impl Writer<'_, '_> {
+    /// Records that a key has changed, if any process tracks keys.
+    #[inline(always)]
+    pub(in crate::transaction) fn record_key(&mut self, root: Root, key: &[u8], by: By) {
+        if self.store.segment.is_tracked() {
+            self.record_tracked_key(root, key, by);
+        }
+    }
+
+    #[inline(never)]
+    fn record_tracked_key(&mut self, root: Root, key: &[u8], by: By) {
+        let recorded = self.outbox.recorded + key.len() as u64 + HEADER;
+        if key.len() as u64 > CHANGED_KEY_MAX || recorded > RECORDED_MAX {
+            return self.record_all_keys(root);
+        }
+        if root.database >= DATABASES {
+            return;
+        }
+        self.outbox.recorded = recorded;
+        let origin = match by {
+            By::Client => origin(),
+            By::Store => 0,
+        };
+        self.record(root, ChangedKey::Key(key, origin));
+    }
+
+    /// Records that any key may have changed, if any process tracks keys.
+    #[cold]
+    pub(crate) fn record_all_keys(&mut self, root: Root) {
+        if root.database >= DATABASES || !self.store.segment.is_tracked() {
+            return;
+        }
+        // One such record is enough for the transaction.
+        if self.outbox.recorded <= RECORDED_MAX {
+            self.outbox.recorded = RECORDED_MAX + 1;
+            self.record(root, ChangedKey::All);
+        }
+    }
+
+    fn record(&mut self, root: Root, changed: ChangedKey<'_>) {
+        let recorded = self
+            .transaction
+            .record_changed_key(root.shard, CHANGED_KEYS, changed);
+        if let Err(error) = recorded {
+            self.outbox.fail(error.into());
+        }
+    }
+}
+
+impl Access<'_> {
+    /// Returns whether any process tracks keys, so that all processes record the keys that they
+    /// change. A dead process counts until its remains are freed.
+    pub fn is_tracked(&self) -> bool {
+        self.store.segment.is_tracked()
+    }
+}
+
+impl Store {
+    /// Wakes the processes that track keys, after a commit.
+    #[inline(always)]
+    pub(crate) fn wake_trackers(&self) {
+        if self.segment.is_tracked() {
+            self.segment.wake_trackers();
+        }
+    }
+}
