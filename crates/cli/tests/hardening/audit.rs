@@ -297,3 +297,38 @@ fn log_is_a_regular_file_that_clients_cannot_choose() {
         assert!(reply.contains("can't set immutable config"), "{reply}");
     }
 }
+
+#[test]
+fn logins_by_certificate_and_failures_of_tls_are_recorded() {
+    let (place, port) = (Place::new(), spare_port());
+    let (path, folder) = (place.path("audit"), place.path("tls"));
+    let made = crate::support::command(&["tls", "init", &folder, "--client", "machine"]).output();
+    assert!(made.expect("the binary runs").status.success());
+    let lines = format!(
+        "audit-log {path}\ntls-port {port}\ntls-cert-file {folder}/server.pem\ntls-key-file {folder}/server.key\n\
+         tls-ca-cert-file {folder}/ca.pem\ntls-auth-clients-user CN\nuser machine on >p +@all ~*"
+    );
+    let _server = Server::start(&place, &lines);
+    let mut plain = connect_tcp(port);
+    assert!(plain.call("PING").contains("expects TLS"));
+    let output = std::process::Command::new("redis-cli")
+        .args(["--tls", "-h", "localhost", "-p", &port.to_string()])
+        .args(["--cacert", &format!("{folder}/ca.pem")])
+        .args(["--cert", &format!("{folder}/client.pem")])
+        .args(["--key", &format!("{folder}/client.key"), "FLUSHALL"])
+        .output()
+        .expect("redis-cli is installed");
+    assert_eq!(output.stdout, b"OK\n", "{output:?}");
+    assert_eq!(
+        short(&path),
+        [
+            "connection   refused",
+            "auth machine  success",
+            "flush machine flushall success"
+        ]
+    );
+    let events = events(&path);
+    let reason = events[0]["reason"].as_str().expect("a reason");
+    assert!(reason.starts_with("TLS failed: "), "{reason}");
+    assert_eq!(events[1]["reason"], "by the client's certificate");
+}

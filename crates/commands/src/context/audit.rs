@@ -47,6 +47,11 @@ static EVENTS: [Option<&str>; table::COUNT] = {
     events
 };
 
+/// How a client without a password has logged in.
+const BY_CERTIFICATE: &str = "by the client's certificate";
+/// Why a client's certificate has not logged it in.
+const NO_USER_OF_CERTIFICATE: &str = "no enabled user has the name in the certificate";
+
 /// The error of a command or a login, for the log.
 type Reported<'e> = Result<(), &'e str>;
 
@@ -70,7 +75,7 @@ impl Context<'_> {
             return Ok(());
         };
         if !self.session.is_audited {
-            log.record(&self.event(event, (command, arguments), AuditResult::Started, ""))?;
+            log.record(&self.event(event, Some((command, arguments)), AuditResult::Started, ""))?;
             self.session.is_audited = true;
         }
         Ok(())
@@ -92,7 +97,7 @@ impl Context<'_> {
             Ok(()) => (AuditResult::Success, ""),
             Err(reason) => (AuditResult::Failure, reason),
         };
-        let event = self.event(event, (command, arguments), result, reason);
+        let event = self.event(event, Some((command, arguments)), result, reason);
         match self.store.is_running() {
             true => self.lap.audited.push(event),
             false => self.record(&event),
@@ -129,7 +134,7 @@ impl Context<'_> {
             && let Some(event) = EVENTS[usize::from(command.number)]
         {
             let refused = AuditResult::Refused;
-            let event = self.event(event, (command, arguments), refused, error.text());
+            let event = self.event(event, Some((command, arguments)), refused, error.text());
             self.record(&event);
         }
     }
@@ -142,7 +147,8 @@ impl Context<'_> {
         log.refusal().filter(|_| self.store.is_running())
     }
 
-    /// Reports that the connection logs in as a user.
+    /// Reports that the connection logs in as a user, by a command, or by its certificate if there are no
+    /// arguments.
     ///
     /// # Errors
     /// Returns an error if the login must be refused, because no record can be written.
@@ -154,12 +160,13 @@ impl Context<'_> {
         let (true, Some(log)) = (self.audits, self.host.process.audit_log()) else {
             return Ok(());
         };
-        let Ok(command) = table::resolve_name(arguments) else {
-            return Ok(());
-        };
+        let called = table::resolve_name(arguments)
+            .ok()
+            .map(|command| (command, arguments));
+        let means = if called.is_none() { BY_CERTIFICATE } else { "" };
         let event = AuditEvent {
             user: user.to_vec(),
-            ..self.event("auth", (command, arguments), AuditResult::Success, "")
+            ..self.event("auth", called, AuditResult::Success, means)
         };
         match self.store.is_running() {
             true => {
@@ -180,8 +187,11 @@ impl Context<'_> {
         if !self.audits {
             return None;
         }
-        let command = table::resolve_name(arguments).ok()?;
+        let called = table::resolve_name(arguments)
+            .ok()
+            .map(|command| (command, arguments));
         let (event, result, text) = match reason {
+            Reason::Certificate => ("auth", AuditResult::Failure, NO_USER_OF_CERTIFICATE),
             Reason::Auth => ("auth", AuditResult::Failure, "wrong user or password"),
             Reason::Command => ("denied", AuditResult::Refused, "no right to the command"),
             Reason::Key => ("denied", AuditResult::Refused, "no right to a key"),
@@ -189,7 +199,7 @@ impl Context<'_> {
         };
         Some(Box::new(AuditEvent {
             user: user.to_vec(),
-            ..self.event(event, (command, arguments), result, text)
+            ..self.event(event, called, result, text)
         }))
     }
 
@@ -204,11 +214,14 @@ impl Context<'_> {
     fn event(
         &self,
         event: &'static str,
-        (command, arguments): (&'static Command, &[&[u8]]),
+        called: Option<(&'static Command, &[&[u8]])>,
         result: AuditResult,
         reason: &str,
     ) -> AuditEvent {
-        let (arguments, reason) = audited(command, arguments, reason);
+        let (name, (arguments, reason)) = match called {
+            Some((command, arguments)) => (command.name, audited(command, arguments, reason)),
+            None => ("", (Vec::new(), reason.to_owned())),
+        };
         let session = &*self.session;
         AuditEvent {
             time: self.host.now_microseconds(),
@@ -216,7 +229,7 @@ impl Context<'_> {
             user: session.login.name().as_bytes().to_vec(),
             address: session.peer.address.clone(),
             client: session.id,
-            command: command.name,
+            command: name,
             arguments,
             result,
             reason,

@@ -260,6 +260,7 @@ impl Context<'_> {
         let (_, users) = users.map_err(Failure::into_error)?;
         let mut named = names.iter().filter_map(|name| users.find(name));
         if let Some(user) = named.find(|user| user.is_enabled()) {
+            self.note_login(user.name(), &[])?;
             self.session.login.log_in(user);
             self.choose_way();
             return Ok(());
