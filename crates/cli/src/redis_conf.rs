@@ -25,7 +25,7 @@ const SKIPPED: &str = "
     cluster-node-timeout cluster-port cluster-preferred-endpoint-type cluster-replica-no-failover
     cluster-replica-validity-factor cluster-require-full-coverage cluster-slave-no-failover
     cluster-slave-validity-factor crash-log-enabled crash-memcheck-enabled disable-thp
-    enable-module-command enable-protected-configs ignore-warnings io-threads io-threads-do-reads
+    ignore-warnings io-threads io-threads-do-reads
     jemalloc-bg-thread latency-tracking latency-tracking-info-percentiles lua-time-limit
     maxmemory-clients no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values pidfile proc-title-template
     propagation-error-behavior rdb-del-sync-files rdb-save-incremental-fsync rdbchecksum rdbcompression
@@ -35,8 +35,8 @@ const SKIPPED: &str = "
     replica-ignore-maxmemory replica-lazy-flush replica-priority replica-read-only replica-serve-stale-data
     sanitize-dump-payload server_cpulist set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout
     slave-announce-ip slave-announce-port slave-ignore-maxmemory slave-lazy-flush slave-priority slave-read-only
-    slave-serve-stale-data socket-mark-id supervised syslog-enabled syslog-facility
-    syslog-ident tls-dh-params-file tls-session-cache-timeout tracking-table-max-keys unixsocketperm
+    slave-serve-stale-data socket-mark-id syslog-enabled syslog-facility
+    syslog-ident tls-dh-params-file tls-session-cache-timeout tracking-table-max-keys
 ";
 
 const NO_TLS_TO_SOURCE: &str =
@@ -57,7 +57,6 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
         "included files are not read; copy their lines here",
     ),
     ("loadmodule", &[], "modules are not supported"),
-    ("rename-command", &[], "commands cannot be renamed"),
     ("tls-client-cert-file", &[""], NO_TLS_TO_SOURCE),
     ("tls-client-key-file", &[""], NO_TLS_TO_SOURCE),
     ("tls-client-key-file-pass", &[""], NO_TLS_TO_SOURCE),

@@ -1,30 +1,37 @@
 //! Starts and stops the server.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
+use std::time::Duration;
 
 use undercroft_commands::config::{Config, Value};
 use undercroft_commands::context::Control;
+use undercroft_commands::table::Renames;
 use undercroft_commands::users::UserDefinition;
-use undercroft_engine::Store;
+use undercroft_engine::{Store, journal_folder};
 
 use crate::error::Error;
 use crate::log::log;
-use crate::shared::dump_file::DumpFile;
+use crate::shared::files::audit_file::AuditFile;
+use crate::shared::files::dump_file::DumpFile;
+use crate::shared::files::sandbox::{Folders, Sandbox};
+use crate::shared::host::FILES_OF_TLS;
 use crate::shared::limits::OTHER_DESCRIPTORS;
 use crate::shared::state::{Files, Shared, Thread};
 use crate::shared::store_change::Reopen;
 use crate::sockets::certificates::Certificates;
-use crate::sockets::listener::{Listener, Published};
+use crate::sockets::listener::{Listener, Published, SocketAccess};
 use crate::sockets::poll::{Poll, Waker};
+use crate::sockets::proxy::Proxies;
 use crate::worker::mailbox::Mailboxes;
 use crate::worker::state::Worker;
 use crate::worker::sync_thread;
 
 /// Settings that are not Redis configuration parameters.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Options {
     /// The number of threads that serve connections, or 0 for one per core.
     pub threads: usize,
@@ -39,8 +46,22 @@ pub struct Options {
     /// The host and the port of the source that the server follows from the start, or `None` for the
     /// one that a server followed last, if it has not ended this.
     pub source: Option<(String, u16)>,
+    /// The listening sockets that a service manager has opened. If there are any, the server does not
+    /// open those of the configuration.
+    pub inherited: Vec<Inherited>,
+    /// The names by which clients call commands.
+    pub renames: Renames,
     /// The users that the configuration file defines. They replace all users in the store.
     pub users: Vec<UserDefinition>,
+}
+
+/// A listening socket that a service manager has opened.
+#[derive(Debug)]
+pub struct Inherited {
+    /// The socket, of TCP or Unix.
+    pub socket: OwnedFd,
+    /// Whether its connections are encrypted.
+    pub is_encrypted: bool,
 }
 
 /// Returns a server's default configuration. It is stricter than [`Config::new`] toward clients
@@ -97,6 +118,21 @@ impl Handle {
         }
     }
 
+    /// Returns whether any thread has waited for events, or begun to handle them, within this time.
+    pub fn responds(&self, time: Duration) -> bool {
+        let now = self.shared.process.now_microseconds() / 1000;
+        let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let mut threads = self.shared.threads.iter();
+        threads.any(|thread| !thread.is_busy_for(now, time))
+    }
+
+    /// Opens the file of the audit log again, after it was renamed. Does nothing without an audit log.
+    pub fn reopen_audit_log(&self) {
+        if let Some(log) = &self.shared.files.audit {
+            log.reopen();
+        }
+    }
+
     /// Removes the files of the Unix sockets, for a process that exits without stopping the server.
     pub fn withdraw(&self) {
         for published in self.published.iter().filter_map(Weak::upgrade) {
@@ -114,14 +150,23 @@ impl Server {
     /// If the server cannot listen on an address, if no address is configured, or if the users that
     /// the configuration or the ACL file defines are not valid.
     pub fn bind(store: Store, config: Config, options: Options) -> Result<Server, Error> {
+        let inherits_tls = options.inherited.iter().any(|socket| socket.is_encrypted);
         let certificates = match config.integer("tls-port") {
-            0 => None,
+            0 if !inherits_tls => None,
             _ => Some(Certificates::of(&config).map_err(|error| {
                 let error = io::Error::new(io::ErrorKind::InvalidInput, error);
                 Error::new("preparing to encrypt connections", error)
             })?),
         };
-        let listeners = listen(&config)?;
+        let listeners = match options.inherited.is_empty() {
+            true => listen(&config)?,
+            false => {
+                let inherited = options.inherited.into_iter();
+                let listeners =
+                    inherited.map(|given| Listener::inherited(given.socket, given.is_encrypted));
+                listeners.collect::<Result<Vec<_>, _>>()?
+            }
+        };
         let threads = match options.threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
@@ -138,8 +183,15 @@ impl Server {
         let files = Files {
             config: options.config_file,
             journal: options.journal,
-            snapshot: options.snapshot.map(|path| Arc::new(DumpFile::new(path))),
+            snapshot: options
+                .snapshot
+                .map(|path| Arc::new(DumpFile::new(path)))
+                .into(),
             users: options.users,
+            renames: options.renames,
+            proxies: proxies(&config)?,
+            audit: audit_file(&config)?,
+            sandbox: OnceLock::new(),
         };
         let shared = Shared::new(store, config, seen, port, files);
         if let Some(certificates) = certificates {
@@ -173,6 +225,84 @@ impl Server {
             listeners,
             polls,
         })
+    }
+
+    /// Restricts the server to the files that its configuration names, if `sandbox` says so. Must be
+    /// called before any thread starts.
+    ///
+    /// # Errors
+    /// If `sandbox` is `yes` and the kernel cannot restrict the server.
+    pub fn enter_sandbox(&self) -> Result<(), Error> {
+        let config = &self.shared.process.config;
+        let wanted = text(config.value("sandbox"));
+        if wanted == "no" {
+            return Ok(());
+        }
+        match Sandbox::enter(self.folders()) {
+            Ok(sandbox) => {
+                log(format_args!(
+                    "sandbox: the server can open only the files that it needs, and no more ports{}",
+                    match sandbox.is_complete {
+                        true => "",
+                        false =>
+                            "; this kernel enforces only a part of this (Landlock before ABI 7)",
+                    }
+                ));
+                // A server enters its sandbox only once.
+                let _ = self.shared.files.sandbox.set(sandbox);
+                Ok(())
+            }
+            Err(reason) if wanted == "yes" => Err(Error::new(
+                "entering the sandbox ('sandbox no' runs without it)",
+                io::Error::other(reason),
+            )),
+            Err(reason) => {
+                log(format_args!(
+                    "sandbox: none, the server can open all files of its user: {reason}"
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the folders that the configuration names.
+    fn folders(&self) -> Folders {
+        let config = &self.shared.process.config;
+        let store = self.shared.store();
+        let path = |name| {
+            Some(PathBuf::from(text(config.value(name))))
+                .filter(|path| !path.as_os_str().is_empty())
+        };
+        let folder_of = |path: PathBuf| {
+            let path = std::path::absolute(path).ok()?;
+            path.parent().map(Path::to_owned)
+        };
+        let journals = [
+            store.journal().map(|journal| journal.folder),
+            self.shared.files.journal.clone(),
+            journal_folder(store.path()),
+        ];
+        // A journal's folder is itself created and removed.
+        let mut written: Vec<PathBuf> = journals
+            .into_iter()
+            .flatten()
+            .filter_map(folder_of)
+            .collect();
+        let files = ["unixsocket", "aclfile", "audit-log"]
+            .into_iter()
+            .filter_map(path);
+        written.extend(files.chain([store.path().to_owned()]).filter_map(folder_of));
+        written.extend(path("dir"));
+        // The data set for some replicas is kept in a file without a name.
+        written.push(std::env::temp_dir());
+        let (folders, files): (Vec<_>, Vec<_>) =
+            FILES_OF_TLS.iter().partition(|name| name.ends_with("-dir"));
+        let mut read: Vec<PathBuf> = files
+            .into_iter()
+            .filter_map(|name| folder_of(path(name)?))
+            .collect();
+        read.extend(folders.into_iter().filter_map(path));
+        Folders { written, read }
     }
 
     /// Returns the addresses on which the server listens. Each is `ip:port` or the path of a Unix
@@ -312,7 +442,9 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
     }
     let path = text(config.value("unixsocket"));
     if !path.is_empty() {
-        listeners.push(Listener::unix(Path::new(&path), backlog)?);
+        let mode = u32::from_str_radix(&text(config.value("unixsocketperm")), 8).unwrap_or(0);
+        let access = SocketAccess::new(mode, &text(config.value("unixsocketgroup")))?;
+        listeners.push(Listener::unix(Path::new(&path), &access, backlog)?);
     }
     if listeners.is_empty() {
         let text = "expected a port above 0 with an address to bind, or a unix socket";
@@ -320,6 +452,34 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
         return Err(Error::new("listening", error));
     }
     Ok(listeners)
+}
+
+/// Opens the file of the audit log, if the configuration names one.
+fn audit_file(config: &Config) -> Result<Option<Arc<AuditFile>>, Error> {
+    let path = text(config.value("audit-log"));
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let file = AuditFile::open(Path::new(&path), config.boolean("audit-log-required"));
+    let file = file.map_err(|error| Error::new(format!("opening the audit log {path}"), error))?;
+    Ok(Some(Arc::new(file)))
+}
+
+/// Returns the proxies that announce their clients.
+fn proxies(config: &Config) -> Result<Proxies, Error> {
+    let sources = Proxies::parse(&text(config.value("proxy-protocol-sources")));
+    let fail = |text: String| {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, text);
+        Error::new("preparing for proxies", error)
+    };
+    match (config.boolean("proxy-protocol"), sources.map_err(fail)?) {
+        (true, sources) if sources.is_empty() => Err(fail(
+            "proxy-protocol is yes: expected the addresses of the proxies in proxy-protocol-sources"
+                .to_owned(),
+        )),
+        (true, sources) => Ok(sources),
+        (false, _) => Ok(Proxies::default()),
+    }
 }
 
 fn text(value: Value) -> String {

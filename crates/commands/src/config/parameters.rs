@@ -2,7 +2,9 @@
 
 use undercroft_numbers::parse_integer;
 
-use super::parse::{addresses, file_name, memory, notifications, output_limits, percentiles, save};
+use super::parse::{
+    addresses, file_name, memory, mode, notifications, output_limits, percentiles, save,
+};
 use super::value::Value;
 
 /// A function that validates and normalizes a new value, given the old value and the new one. On
@@ -37,7 +39,8 @@ pub struct Parameter {
     pub kind: Kind,
     /// Whether the parameter can be set only at startup.
     pub immutable: bool,
-    /// Whether the parameter is immutable because a client could misuse it, which the error says.
+    /// Whether a client could misuse the parameter, so that `enable-protected-configs` must allow it
+    /// to set it.
     pub protected: bool,
     /// Whether the value must not appear in logs.
     pub secret: bool,
@@ -192,6 +195,9 @@ const LONG: u64 = i64::MAX as u64;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
+/// Whether an action is allowed to no client, to all, or to those on this machine.
+const PERMISSIONS: &[&str] = &["no", "yes", "local"];
+
 /// All parameters. The defaults are those of Redis, except that Undercroft's defaults for the
 /// memory limit and the listening addresses are more cautious.
 pub const PARAMETERS: &[Parameter] = &[
@@ -250,6 +256,9 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("bind", Checked("127.0.0.1 -::1", addresses)),
     Parameter::new("port", Integer(6379, 0, 65_535)),
     Parameter::fixed("unixsocket", Text("")),
+    // 0 stands for the default: 600, or 660 with a group.
+    Parameter::fixed("unixsocketperm", Checked("0", mode)),
+    Parameter::fixed("unixsocketgroup", Text("")),
     Parameter::new("tls-port", Integer(0, 0, 65_535)),
     Parameter::new("tls-cert-file", Text("")),
     Parameter::new("tls-key-file", Text("")),
@@ -300,10 +309,23 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("logfile", Text("")).not_done("the log goes to standard error"),
     Parameter::fixed("daemonize", Boolean(false))
         .not_done("the server stays in the foreground; run it under a service manager"),
+    // Fixed, because a proxy can announce any address.
+    Parameter::fixed("proxy-protocol", Boolean(false)),
+    Parameter::fixed("proxy-protocol-sources", Text("")),
+    Parameter::fixed("sandbox", Choice("auto", &["auto", "yes", "no"])),
+    // Redis' default is `no`. Without systemd, `auto` has no effect.
     Parameter::fixed(
-        "enable-debug-command",
-        Choice("no", &["no", "yes", "local"]),
-    ),
+        "supervised",
+        Choice("auto", &["upstart", "systemd", "auto", "no"]),
+    )
+    .without("upstart", "upstart is not supported"),
+    // Fixed, because a client must not choose which file the server writes, nor end the log.
+    Parameter::fixed("audit-log", Text("")),
+    Parameter::fixed("audit-log-required", Boolean(false)),
+    Parameter::fixed("enable-protected-configs", Choice("no", PERMISSIONS)),
+    Parameter::fixed("enable-debug-command", Choice("no", PERMISSIONS)),
+    Parameter::fixed("enable-module-command", Choice("no", PERMISSIONS))
+        .not_done("modules are not supported"),
     Parameter::new(
         "durability",
         Choice("none", &["none", "everysec", "always"]),
@@ -321,10 +343,11 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("auto-aof-rewrite-min-size", Memory(64 * MIB, 0, LONG))
         .not_done("not supported: a checkpoint begins once the journal has grown by 64 MiB"),
     Parameter::new("checkpoint-rate", Memory(256 * MIB, 0, LONG)),
-    // Fixed, because a client must not choose where the server writes files.
-    Parameter::fixed("dir", Text("")).protected(),
-    Parameter::fixed("migrate-hosts", Text("")).protected(),
-    Parameter::fixed("dbfilename", Checked("dump.rdb", file_name)).protected(),
+    // Protected, because a client must not choose where the server writes files, nor which hosts it
+    // connects to.
+    Parameter::new("dir", Text("")).protected(),
+    Parameter::new("migrate-hosts", Text("")).protected(),
+    Parameter::new("dbfilename", Checked("dump.rdb", file_name)).protected(),
     Parameter::new("save", Checked("", save)).not_done(
         "a schedule of snapshots is not supported: 'appendonly yes' keeps every change, and BGSAVE \
          writes a checkpoint",

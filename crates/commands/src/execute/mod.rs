@@ -26,13 +26,13 @@ use crate::failure::{Blocked, Failure};
 use crate::handlers::connections::connection::refuses_to_monitor;
 use crate::handlers::connections::pubsub;
 use crate::handlers::scripting;
-use crate::handlers::server::administration::admit_debug;
+use crate::handlers::server::protected;
 use crate::handlers::strings::values;
 use crate::reply::Reply;
 use crate::scripts::busy;
 use crate::session::{ReplyMode, Session};
 use crate::statistics::latency::Event;
-use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
+use crate::table::{Command, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
 impl<'a> Context<'a> {
     /// Returns a context for commands of this connection. Create one context per batch of commands,
@@ -127,6 +127,25 @@ fn execute_any(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Blocked> {
+    let Some(renames) = context.renames else {
+        return execute_named(context, arguments, reply);
+    };
+    if let Some(words) = renames.true_words(arguments) {
+        return execute_named(context, &words, reply);
+    }
+    let error = CommandError::unknown_command(arguments);
+    if let Some(multi) = &mut context.session.transaction.queue {
+        Arc::make_mut(multi).failed = true;
+    }
+    finish(context, Err(error.into()), reply)
+}
+
+/// Runs a command that has its true name.
+fn execute_named(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), Blocked> {
     let before = context.session.activity.counters;
     let tracking = context.session.tracking.as_ref();
     let _origin = tracking
@@ -169,9 +188,14 @@ fn run(
         Err(error) => return Err(refuse(context, arguments, error).into()),
     };
     if forward::applies(context, command) {
-        return forward::run(context, command, arguments, reply);
+        let outcome = forward::run(context, command, arguments, reply);
+        if context.audits {
+            context.note_outcome(command, arguments, &outcome);
+        }
+        return outcome;
     }
     if context.session.transaction.queue.is_some() && !queue::runs_at_once(command) {
+        context.session.is_audited = false;
         queue::add(context, command, arguments)?;
         reply.simple("QUEUED");
         return Ok(());
@@ -229,13 +253,12 @@ fn admit<'c>(
     arguments: &'c [&'c [u8]],
 ) -> Result<(&'static Command, Permit<'c>), CommandError> {
     let command = resolve(arguments).inspect_err(|_| refuse_other_protocols(context, arguments))?;
+    protected::admit(context, command)
+        .inspect_err(|error| context.note_forbidden(command, arguments, error))?;
     if !context.session.login.is_admitted() && !command.flags.has(Flag::NoAuth) {
         return Err(CommandError::fixed("NOAUTH Authentication required."));
     }
     context.session.activity.last_command = Some(command);
-    if std::ptr::eq(command, DEBUG) {
-        admit_debug(context)?;
-    }
     if context.session.transaction.queue.is_some() && command.flags.has(Flag::NoMulti) {
         return Err(CommandError::fixed(
             "ERR Command not allowed inside a transaction",
@@ -288,6 +311,9 @@ fn admit<'c>(
         return Err(CommandError::fixed(
             "ERR Replica can't interact with the keyspace",
         ));
+    }
+    if context.audits {
+        context.begin_audited(command, arguments)?;
     }
     Ok((command, permit))
 }

@@ -1,6 +1,8 @@
 //! Implements the server's interface for commands.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -18,6 +20,7 @@ use undercroft_engine::{Access, Error, Store};
 
 use crate::log::log;
 use crate::shared::exchange;
+use crate::shared::files::dump_file::DumpFile;
 use crate::shared::forwarding::Terms;
 use crate::shared::limits::make_room_for;
 use crate::shared::source;
@@ -30,7 +33,25 @@ const BETWEEN_SUSPICIONS: i64 = 60_000_000;
 /// How long SHUTDOWN waits until all changes are durable.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
+/// The parameters that name files which a changed TLS configuration reads.
+pub(crate) const FILES_OF_TLS: &[&str] = &[
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-ca-cert-file",
+    "tls-ca-cert-dir",
+];
+
 impl Shared {
+    /// Returns how the server is restricted: `landlock`, `partial` on a kernel that does not enforce
+    /// all restrictions, or `none`.
+    fn sandbox_state(&self) -> &'static str {
+        match self.files.sandbox.get() {
+            Some(sandbox) if sandbox.is_complete => "landlock",
+            Some(_) => "partial",
+            None => "none",
+        }
+    }
+
     /// Returns the server's interface for commands.
     pub(crate) fn host(&self) -> Host<'_> {
         Host::of(&self.process, self)
@@ -212,6 +233,18 @@ impl Control for Shared {
                 "it can be set only when the server starts".into(),
             ));
         }
+        if let Some(sandbox) = self.files.sandbox.get() {
+            for (parameter, value) in changes {
+                let writes = parameter.name == "dir";
+                let path = value.text();
+                if (writes || FILES_OF_TLS.contains(&parameter.name)) && !path.is_empty() {
+                    let path = Path::new(OsStr::from_bytes(&path));
+                    sandbox
+                        .check(path, writes)
+                        .map_err(|error| (*parameter, error))?;
+                }
+            }
+        }
         // Make the changes that can fail first, so that either all changes are made or none.
         let of_tls = |(parameter, _): &&(&Parameter, Value)| parameter.name.starts_with("tls-");
         let certificates = match changes.iter().find(of_tls) {
@@ -227,6 +260,23 @@ impl Control for Shared {
             }
             _ => None,
         };
+        let new = |name: &str| {
+            let changed = changes.iter().find(|(parameter, _)| parameter.name == name);
+            changed.map(|(parameter, value)| (*parameter, value.text()))
+        };
+        let (folder, name) = (new("dir"), new("dbfilename"));
+        let old = |name: &str| self.process.config.value(name).text();
+        let snapshot = match (&folder, &name) {
+            (Some((parameter, folder)), name) => {
+                let name = name.as_ref().map(|(_, name)| name.clone());
+                let name = name.unwrap_or_else(|| old("dbfilename"));
+                Some(DumpFile::in_folder(folder, &name).map_err(|error| (*parameter, error))?)
+            }
+            (None, Some((parameter, name))) if !old("dir").is_empty() => {
+                Some(DumpFile::in_folder(&old("dir"), name).map_err(|error| (*parameter, error))?)
+            }
+            _ => None,
+        };
         for (parameter, value) in changes {
             if let ("maxclients", Value::Integer(clients)) = (parameter.name, value) {
                 let room = make_room_for(*clients as u64);
@@ -239,6 +289,9 @@ impl Control for Shared {
                 self.room.store(room, Ordering::Relaxed);
                 self.maxclients.store(*clients, Ordering::Relaxed);
             }
+        }
+        if let Some(snapshot) = snapshot {
+            self.files.snapshot.store(Some(Arc::new(snapshot)));
         }
         if let Some(certificates) = certificates {
             self.set_certificates(certificates);
@@ -261,6 +314,7 @@ impl Control for Shared {
         let tracking = self.tracking.counts();
         Facts {
             tcp_port: self.tcp_port,
+            sandbox: self.sandbox_state(),
             certificate_seconds_left: self.certificates().map(|loaded| loaded.seconds_left()),
             threads: self.threads.len(),
             config_file: self.files.config.clone(),
@@ -310,7 +364,7 @@ impl Control for Shared {
     }
 
     fn snapshot_file(&self) -> Option<Arc<dyn SnapshotFile>> {
-        let file = self.files.snapshot.clone();
+        let file = self.files.snapshot.load_full();
         file.map(|file| file as Arc<dyn SnapshotFile>)
     }
 

@@ -2,22 +2,26 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use undercroft_commands::config::{Config, Parameter};
+use undercroft_commands::audit::{AuditEvent, AuditLog, AuditResult};
 use undercroft_commands::context::{Interpreter, Pause, Process};
 use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event;
+use undercroft_commands::table::Renames;
 use undercroft_commands::users::UserDefinition;
 use undercroft_engine::waiting::Waiters;
 use undercroft_engine::{Error, Store};
 
 use crate::log::log;
 use crate::shared::accounts::login_delays::LoginDelays;
-use crate::shared::dump_file::DumpFile;
+use crate::shared::files::audit_file::AuditFile;
+use crate::shared::files::dump_file::DumpFile;
+use crate::shared::files::sandbox::Sandbox;
 use crate::shared::following::Following;
 use crate::shared::forwarding::Forwarding;
 use crate::shared::group_commit::GroupCommit;
@@ -32,6 +36,7 @@ use crate::shared::totals::Totals;
 use crate::shared::tracking::{Surroundings, Tracking};
 use crate::sockets::certificates::Certificates;
 use crate::sockets::poll::Waker;
+use crate::sockets::proxy::Proxies;
 
 /// How long a thread waits for a lock before it parks the command (M6).
 const PATIENCE: Duration = Duration::from_millis(1);
@@ -67,8 +72,13 @@ impl Thread {
     /// would have to wait.
     pub(crate) fn is_stalled(&self, now: i64) -> bool {
         const LONG: i64 = 10;
+        self.is_busy_for(now, LONG)
+    }
+
+    /// Returns whether the thread's current round has taken more than this number of milliseconds.
+    pub(crate) fn is_busy_for(&self, now: i64, milliseconds: i64) -> bool {
         let since = self.busy_since.load(Ordering::Relaxed);
-        since != 0 && now - since > LONG
+        since != 0 && now - since > milliseconds
     }
 
     /// Makes the thread close its killed connections.
@@ -138,17 +148,26 @@ pub(crate) struct Shared {
     certificates: ArcSwapOption<Certificates>,
 }
 
-/// The files that the user named when the server was started.
+/// The files that the user named when the server was started, and the terms that only they can set.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     /// The path of the configuration file, or an empty string.
     pub(crate) config: String,
     /// The folder in which CONFIG SET begins a journal.
     pub(crate) journal: Option<PathBuf>,
-    /// The file to which SAVE and BGSAVE write snapshots.
-    pub(crate) snapshot: Option<Arc<DumpFile>>,
+    /// The file to which SAVE and BGSAVE write snapshots. CONFIG SET can change it, if the operator has
+    /// allowed this.
+    pub(crate) snapshot: ArcSwapOption<DumpFile>,
     /// The users that the configuration file defines.
     pub(crate) users: Vec<UserDefinition>,
+    /// The names by which clients call commands.
+    pub(crate) renames: Renames,
+    /// The proxies that announce their clients.
+    pub(crate) proxies: Proxies,
+    /// The audit log.
+    pub(crate) audit: Option<Arc<AuditFile>>,
+    /// The sandbox, once the server has entered it.
+    pub(crate) sandbox: OnceLock<Sandbox>,
 }
 
 /// The limits of scripts. Without a time limit, an endless script that has written could be stopped
@@ -190,7 +209,9 @@ impl Shared {
             tracking: Tracking::new(store.clone(), threads.len()),
             blocked: AtomicIsize::new(0),
             process: Process::new(config, threads.len())
-                .with_interpreter(interpreter(), SCRIPT_LIMITS),
+                .with_interpreter(interpreter(), SCRIPT_LIMITS)
+                .with_renames(files.renames.clone())
+                .with_audit_log(files.audit.clone().map(|file| file as Arc<dyn AuditLog>)),
             registry: Registry::default(),
             totals: Totals::default(),
             commits: GroupCommit::default(),
@@ -413,6 +434,27 @@ impl Shared {
             log(format_args!("{warning}"));
         }
         self.certificates.store(Some(Arc::new(certificates)));
+    }
+
+    /// Reports a connection that is refused or fails to the audit log. `client` is 0 if the connection
+    /// has no ID yet.
+    #[cold]
+    pub(crate) fn audit_connection(&self, address: &str, client: u64, reason: &str) {
+        if let Some(log) = &self.files.audit {
+            let event = AuditEvent {
+                time: self.process.now_microseconds(),
+                event: "connection",
+                user: Vec::new(),
+                address: address.to_owned(),
+                client,
+                command: "",
+                arguments: Vec::new(),
+                result: AuditResult::Refused,
+                reason: reason.to_owned(),
+            };
+            // The log counts the failure, and no command waits for it.
+            let _ = log.record(&event);
+        }
     }
 
     /// Returns whether clients on other machines are rejected, because no password is set and

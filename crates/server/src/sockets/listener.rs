@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::unistd::Group;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind, getsockname,
@@ -26,7 +27,10 @@ pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     /// The address in the form that clients see: `ip:port`, or the path of the Unix socket.
     pub(crate) name: String,
-    /// The file of the Unix socket, or `None` for a TCP socket.
+    /// Whether the socket is a Unix socket.
+    is_unix: bool,
+    /// The file of the Unix socket, or `None` for a TCP socket, and for a socket that a service manager
+    /// has opened.
     pub(crate) published: Option<Arc<Published>>,
     /// Whether the connections are encrypted.
     pub(crate) is_encrypted: bool,
@@ -58,6 +62,37 @@ impl Published {
     }
 }
 
+/// The users that can connect to a Unix socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SocketAccess {
+    mode: u32,
+    /// The group of the socket's file, or `None` for the group of the server.
+    group: Option<u32>,
+}
+
+impl SocketAccess {
+    /// Returns the access with the values of `unixsocketperm` and `unixsocketgroup`. Without a mode, only
+    /// the server's user and the group can connect.
+    pub(crate) fn new(mode: u32, group: &str) -> Result<SocketAccess, Error> {
+        let fail = |error: io::Error| Error::new(format!("unixsocketgroup {group}"), error);
+        let found = match group.is_empty() {
+            true => None,
+            false => match Group::from_name(group).map_err(|error| fail(error.into()))? {
+                Some(found) => Some(found.gid.as_raw()),
+                None => {
+                    let text = "there is no group of this name";
+                    return Err(fail(io::Error::new(io::ErrorKind::NotFound, text)));
+                }
+            },
+        };
+        let default = if found.is_some() { 0o660 } else { 0o600 };
+        Ok(SocketAccess {
+            mode: if mode == 0 { default } else { mode },
+            group: found,
+        })
+    }
+}
+
 /// A connection that was just accepted.
 pub(crate) struct Accepted {
     pub(crate) socket: OwnedFd,
@@ -68,6 +103,8 @@ pub(crate) struct Accepted {
     pub(crate) unix: bool,
     /// Whether the peer must begin a TLS handshake.
     pub(crate) is_encrypted: bool,
+    /// Whether the peer is a proxy, which must announce its client.
+    pub(crate) is_proxied: bool,
     /// Whether the peer is on this machine.
     pub(crate) local: bool,
 }
@@ -96,21 +133,58 @@ impl Listener {
         }
     }
 
-    /// Listens on a Unix socket with mode 0600. The socket is bound in a directory that no other
+    /// Listens on a Unix socket that the given users can connect to. The socket is bound in a directory that no other
     /// user can enter, and then moved to its path, so that other users can never connect. The
     /// socket of a dead server is replaced. Any other file at the path is an error.
-    pub(crate) fn unix(path: &Path, backlog: i32) -> Result<Listener, Error> {
+    pub(crate) fn unix(
+        path: &Path,
+        access: &SocketAccess,
+        backlog: i32,
+    ) -> Result<Listener, Error> {
         let fail = |error: io::Error| Error::new(format!("listening on {}", path.display()), error);
         let path = &std::path::absolute(path).map_err(fail)?;
         refuse_taken(path).map_err(fail)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)
             .map_err(|error| fail(error.into()))?;
-        let published = publish(&socket, path, backlog).map_err(fail)?;
+        let published = publish(&socket, path, access, backlog).map_err(fail)?;
         Ok(Listener {
             socket,
             name: path.display().to_string(),
+            is_unix: true,
             published: Some(Arc::new(published)),
             is_encrypted: false,
+        })
+    }
+
+    /// Takes a listening socket that a service manager has opened. Its file stays when the server ends.
+    pub(crate) fn inherited(socket: OwnedFd, is_encrypted: bool) -> Result<Listener, Error> {
+        let fail = |error: io::Error| Error::new("using a socket of the service manager", error);
+        let refuse = |text: &str| fail(io::Error::new(io::ErrorKind::InvalidInput, text));
+        if !sockopt::socket_acceptconn(&socket).map_err(|error| fail(error.into()))? {
+            return Err(refuse(
+                "expected a socket that listens; set Accept=no in the unit",
+            ));
+        }
+        rustix::io::ioctl_fionbio(&socket, true).map_err(|error| fail(error.into()))?;
+        let address = getsockname(&socket).map_err(|error| fail(error.into()))?;
+        let tcp = SocketAddr::try_from(address.clone()).ok();
+        let name = match (tcp, SocketAddrUnix::try_from(address)) {
+            (Some(address), _) => address.to_string(),
+            (None, Ok(_)) if is_encrypted => {
+                return Err(refuse("connections of a Unix socket cannot be encrypted"));
+            }
+            (None, Ok(address)) => {
+                let path = address.path_bytes().unwrap_or_default();
+                String::from_utf8_lossy(path).into_owned()
+            }
+            (None, Err(error)) => return Err(fail(error.into())),
+        };
+        Ok(Listener {
+            socket,
+            name,
+            is_unix: tcp.is_none(),
+            published: None,
+            is_encrypted,
         })
     }
 
@@ -131,13 +205,14 @@ impl Listener {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        if self.published.is_some() {
+        if self.is_unix {
             return Ok(Some(Accepted {
                 socket,
                 address: format!("{}:0", self.name),
                 local_address: format!("{}:0", self.name),
                 unix: true,
                 is_encrypted: false,
+                is_proxied: false,
                 local: true,
             }));
         }
@@ -151,6 +226,7 @@ impl Listener {
             local_address: text(here),
             unix: false,
             is_encrypted: self.is_encrypted,
+            is_proxied: false,
             local: peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()),
             socket,
         }))
@@ -189,6 +265,7 @@ fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     Ok(Listener {
         socket,
         name: bound.to_string(),
+        is_unix: false,
         published: None,
         is_encrypted: false,
     })
@@ -228,11 +305,16 @@ fn refuse_taken(path: &Path) -> io::Result<()> {
 }
 
 /// Binds a socket in a private directory next to its path, and moves the socket to the path.
-fn publish(socket: &OwnedFd, path: &Path, backlog: i32) -> io::Result<Published> {
+fn publish(
+    socket: &OwnedFd,
+    path: &Path,
+    access: &SocketAccess,
+    backlog: i32,
+) -> io::Result<Published> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     let private = parent.join(format!(".undercroft-{}", std::process::id()));
     fs::DirBuilder::new().mode(0o700).create(&private)?;
-    let bound = bind_in(socket, &private, path, backlog);
+    let bound = bind_in(socket, (&private, path), access, backlog);
     // The directory is empty, unless moving the socket failed.
     let _ = fs::remove_file(private.join("s"));
     let removed = fs::remove_dir(&private);
@@ -241,7 +323,12 @@ fn publish(socket: &OwnedFd, path: &Path, backlog: i32) -> io::Result<Published>
     Ok(published)
 }
 
-fn bind_in(socket: &OwnedFd, private: &Path, path: &Path, backlog: i32) -> io::Result<Published> {
+fn bind_in(
+    socket: &OwnedFd,
+    (private, path): (&Path, &Path),
+    access: &SocketAccess,
+    backlog: i32,
+) -> io::Result<Published> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(private, flags, Mode::empty())?;
     // Bind the socket through the directory's descriptor, because the address of a Unix socket is
@@ -249,7 +336,16 @@ fn bind_in(socket: &OwnedFd, private: &Path, path: &Path, backlog: i32) -> io::R
     let address = format!("/proc/self/fd/{}/s", directory.as_raw_fd());
     bind(socket, &SocketAddrUnix::new(address)?)?;
     let file = private.join("s");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+    if let Some(group) = access.group {
+        std::os::unix::fs::chown(&file, None, Some(group)).map_err(|error| {
+            let text = format!(
+                "giving the socket to the group of unixsocketgroup: {error}; the server's user must be a \
+                 member of it"
+            );
+            io::Error::new(error.kind(), text)
+        })?;
+    }
+    fs::set_permissions(&file, fs::Permissions::from_mode(access.mode))?;
     let status = fs::symlink_metadata(&file)?;
     listen(socket, backlog)?;
     fs::rename(&file, path)?;

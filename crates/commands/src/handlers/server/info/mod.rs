@@ -115,6 +115,9 @@ fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("process_supervised", "no", out);
     line("run_id", context.host.statistics().run_id(), out);
     line("tcp_port", facts.tcp_port, out);
+    if !facts.sandbox.is_empty() {
+        line("sandbox", facts.sandbox, out);
+    }
     if let Some(seconds) = facts.certificate_seconds_left {
         line("tls_certificate_expires_in_seconds", seconds, out);
     }
@@ -218,6 +221,11 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     for reason in Reason::ALL {
         let count = context.host.process.acl_log.count(reason);
         line(reason.counter_name(), count, out);
+    }
+    if let Some(log) = context.host.process.audit_log() {
+        let facts = log.facts();
+        line("audit_log_written", facts.written, out);
+        line("audit_log_lost", facts.lost, out);
     }
     zeros(&["dump_payload_sanitizations"], out);
     line("total_reads_processed", facts.reads, out);
