@@ -231,3 +231,32 @@ fn closed_and_killed_clients_no_longer_track() {
         assert_eq!(info(&mut admin, "tracking_total_prefixes"), 0, "{end}");
     }
 }
+
+/// Returns the processor time that a process has used, in clock ticks.
+fn ticks(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let (_, fields) = text.rsplit_once(')').expect("a name in parentheses");
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    [11, 12]
+        .iter()
+        .map(|at| fields[*at].parse::<u64>().expect("a number"))
+        .sum()
+}
+
+#[test]
+fn server_rests_after_the_last_client_stops_to_track() {
+    let Some(server) = serve(Settings::default()) else {
+        return;
+    };
+    let mut tracked = Tracked::resp3(&server);
+    tracked.calls("CLIENT TRACKING ON");
+    tracked.call("GET key");
+    let mut other = Tracked::connect(&server);
+    other.calls("SET key value");
+    tracked.calls("CLIENT TRACKING OFF");
+    // The descriptor on which a thread waits for changes becomes readable within a tenth of a second.
+    let before = ticks(server.pid());
+    std::thread::sleep(Duration::from_secs(1));
+    let used = ticks(server.pid()) - before;
+    assert!(used < 15, "{used} ticks in a second");
+}

@@ -115,6 +115,9 @@ impl Worker {
             self.invalidations.is_late = self.collect_changes().is_err();
         } else {
             self.invalidations.is_late = false;
+            // Nothing else would clear a descriptor that has become readable, and it does so ten times
+            // a second.
+            self.leave_changes();
         }
         if !shared.tracking.has_any_for(self.index) && self.invalidations.kept.is_empty() {
             return;
@@ -177,7 +180,7 @@ impl Worker {
         }
     }
 
-    /// Forgets the descriptor of a store that is about to be replaced.
+    /// Forgets the descriptor, because no connection tracks keys or the store is about to be replaced.
     pub(super) fn leave_changes(&mut self) {
         if let Some(bell) = self.invalidations.bell.take() {
             let _ = self.poll.remove(&bell);
