@@ -9,6 +9,7 @@
 //! - `algorithms`: contains algorithms that do not depend on commands, such as geohashes,
 //!   HyperLogLogs and LCS.
 //! - `arguments`: parses arguments strictly, using Redis' rules and error texts.
+//! - `audit`: defines the events of the audit log.
 //! - `config`: manages the configuration, a table of typed parameters and their current values.
 //! - `context`: defines the environment that every command handler receives.
 //! - `execute`: provides the single entry point that runs any command.
@@ -25,6 +26,7 @@
 
 pub mod algorithms;
 pub mod arguments;
+pub mod audit;
 pub mod config;
 pub mod context;
 mod execute;

@@ -12,7 +12,8 @@ use undercroft_engine::Store;
 
 use crate::error::Error;
 use crate::log::log;
-use crate::shared::dump_file::DumpFile;
+use crate::shared::files::audit_file::AuditFile;
+use crate::shared::files::dump_file::DumpFile;
 use crate::shared::limits::OTHER_DESCRIPTORS;
 use crate::shared::state::{Files, Shared, Thread};
 use crate::shared::store_change::Reopen;
@@ -97,6 +98,13 @@ impl Handle {
         }
     }
 
+    /// Opens the file of the audit log again, after it was renamed. Does nothing without an audit log.
+    pub fn reopen_audit_log(&self) {
+        if let Some(log) = &self.shared.files.audit {
+            log.reopen();
+        }
+    }
+
     /// Removes the files of the Unix sockets, for a process that exits without stopping the server.
     pub fn withdraw(&self) {
         for published in self.published.iter().filter_map(Weak::upgrade) {
@@ -140,6 +148,7 @@ impl Server {
             journal: options.journal,
             snapshot: options.snapshot.map(|path| Arc::new(DumpFile::new(path))),
             users: options.users,
+            audit: audit_file(&config)?,
         };
         let shared = Shared::new(store, config, seen, port, files);
         if let Some(certificates) = certificates {
@@ -320,6 +329,17 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
         return Err(Error::new("listening", error));
     }
     Ok(listeners)
+}
+
+/// Opens the file of the audit log, if the configuration names one.
+fn audit_file(config: &Config) -> Result<Option<Arc<AuditFile>>, Error> {
+    let path = text(config.value("audit-log"));
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let file = AuditFile::open(Path::new(&path), config.boolean("audit-log-required"));
+    let file = file.map_err(|error| Error::new(format!("opening the audit log {path}"), error))?;
+    Ok(Some(Arc::new(file)))
 }
 
 fn text(value: Value) -> String {

@@ -115,8 +115,9 @@ fn serve(arguments: &Serve) -> Outcome {
     let waiting = thread::spawn(move || {
         let handle = StopOnEnd(handle);
         for signal in signals.forever() {
-            // Closing a terminal must not stop a server, and the server has no log file to reopen.
+            // Closing a terminal must not stop a server.
             if signal == SIGHUP {
+                handle.0.reopen_audit_log();
                 handle.0.reload_certificates();
                 continue;
             }

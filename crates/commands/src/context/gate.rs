@@ -105,6 +105,9 @@ impl Context<'_> {
         if self.session.tracking.is_some() {
             self.remember_keys(permit);
         }
+        if self.audits {
+            return self.run_audited(permit, reply);
+        }
         let handler = self.handlers.0[usize::from(permit.command.number)];
         handler(self, permit.arguments, reply)
     }
@@ -126,6 +129,18 @@ impl Context<'_> {
         if tracking.is_some_and(|tracking| tracking.remembers()) {
             self.host.connections.remember_keys(self.session, keys);
         }
+    }
+
+    #[cold]
+    fn run_audited(&mut self, permit: &Permit<'_>, reply: &mut dyn Reply) -> Outcome {
+        let (command, arguments) = (permit.command, permit.arguments);
+        if let Some(refusal) = self.audit_refusal(command) {
+            return Err(refusal.into());
+        }
+        let handler = self.handlers.0[usize::from(command.number)];
+        let outcome = handler(self, arguments, reply);
+        self.note_outcome(command, arguments, &outcome);
+        outcome
     }
 
     #[cold]
@@ -191,6 +206,7 @@ impl Context<'_> {
             object: object.to_vec(),
             user: user.to_vec(),
             client: info.to_string(),
+            event: self.denied_event(reason, user, arguments),
         }
     }
 
@@ -206,7 +222,10 @@ impl Context<'_> {
 
     /// Adds a denied call to the log immediately.
     #[cold]
-    pub(crate) fn log_denied(&self, call: DeniedCall) {
+    pub(crate) fn log_denied(&self, mut call: DeniedCall) {
+        if let Some(event) = call.event.take() {
+            self.record(&event);
+        }
         const LENGTH: usize = crate::config::Parameter::place("acllog-max-len");
         let length = self.host.config().number_at(LENGTH);
         let now = self.host.now_microseconds() / 1000;
@@ -241,6 +260,7 @@ impl Context<'_> {
         let (_, users) = users.map_err(Failure::into_error)?;
         let mut named = names.iter().filter_map(|name| users.find(name));
         if let Some(user) = named.find(|user| user.is_enabled()) {
+            self.note_login(user.name(), &[])?;
             self.session.login.log_in(user);
             self.choose_way();
             return Ok(());

@@ -5,6 +5,7 @@
 //! other: a context refers to its process, the process refers to a script interpreter, and the
 //! interpreter calls commands in a context.
 //!
+//! - `audit`: reports logins, refusals and security-relevant commands to the audit log.
 //! - `gate`: checks the rights of users before every command.
 //! - `interfaces`: defines the traits through which commands call the host process.
 //! - `pause`: implements CLIENT PAUSE, which temporarily suspends commands.
@@ -13,6 +14,7 @@
 //! - `scratch`: restores the state outside the store that a transaction's commands change.
 //! - `timing`: measures the running times of commands.
 
+mod audit;
 mod gate;
 mod interfaces;
 mod pause;
@@ -27,6 +29,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use undercroft_engine::{Access, Key, Reader, Scratch, Store};
 
 use crate::arguments::CommandError;
+use crate::audit::AuditLog;
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
@@ -67,6 +70,8 @@ pub struct Context<'a> {
     /// Whether GET and SET can take the fast path, because they are not timed, queued, shown to
     /// monitors, tracked, forwarded to a source, or refused for lack of rights or of replicas.
     pub(crate) direct: bool,
+    /// Whether logins, refusals and some commands are reported to the audit log.
+    pub(crate) audits: bool,
     /// Whether the commands are called by a script.
     pub(crate) scripted: bool,
     /// The fast commands that are being timed together.
@@ -89,6 +94,8 @@ impl<'a> Context<'a> {
     ) -> Context<'a> {
         let mut context = Context {
             store: store.access().leaving_untouched(session.no_touch),
+            // A process that embeds the store, or a followed source, is not audited.
+            audits: host.process.audit.is_some() && !session.login.is_trusted(),
             session,
             host,
             handlers,
@@ -111,6 +118,7 @@ impl<'a> Context<'a> {
             handlers: self.handlers,
             timed: self.timed,
             shows: self.shows,
+            audits: self.audits,
             direct: false,
             scripted: false,
             lap: Lap::default(),
@@ -338,6 +346,7 @@ pub struct Process {
     pub users: UserCache,
     /// The log of denied calls.
     pub(crate) acl_log: AclLog,
+    audit: Option<Arc<dyn AuditLog>>,
     clock: fn() -> i64,
 }
 
@@ -381,6 +390,7 @@ impl Process {
             running: RunningFunctions::default(),
             users: UserCache::default(),
             acl_log: AclLog::default(),
+            audit: None,
             clock,
         }
     }
@@ -394,6 +404,17 @@ impl Process {
         self.interpreter = interpreter;
         self.script_limits = limits;
         self
+    }
+
+    /// Adds an audit log.
+    pub fn with_audit_log(mut self, log: Option<Arc<dyn AuditLog>>) -> Process {
+        self.audit = log;
+        self
+    }
+
+    /// Returns the audit log, if there is one.
+    pub fn audit_log(&self) -> Option<&dyn AuditLog> {
+        self.audit.as_deref()
     }
 
     /// Returns the current time in Unix microseconds.

@@ -176,6 +176,9 @@ impl Context<'_> {
         for call in &lap.denied {
             self.log_denied(call.clone());
         }
+        for event in &lap.audited {
+            self.record(event);
+        }
     }
 
     fn count(&self, calls: &[CallCount], time: Duration) {

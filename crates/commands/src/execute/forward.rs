@@ -131,7 +131,14 @@ fn send_transaction(context: &mut Context<'_>, reply: &mut dyn Reply) -> Result<
         commands.push(arguments.iter().map(|word| word.to_vec()).collect());
     }
     commands.push(vec![b"EXEC".to_vec()]);
-    let tree = send(context, commands, key)?;
+    let sent = send(context, commands, key);
+    if context.audits {
+        for queued in &queue.commands {
+            let outcome = sent.as_ref().map(drop).map_err(CommandError::text);
+            context.note_audited(queued.command, &queue.arguments(queued), outcome);
+        }
+    }
+    let tree = sent?;
     if let (Some(number), Tree::Array(_)) = (selected, &tree) {
         context.session.database = number as u32;
     }

@@ -169,9 +169,14 @@ fn run(
         Err(error) => return Err(refuse(context, arguments, error).into()),
     };
     if forward::applies(context, command) {
-        return forward::run(context, command, arguments, reply);
+        let outcome = forward::run(context, command, arguments, reply);
+        if context.audits {
+            context.note_outcome(command, arguments, &outcome);
+        }
+        return outcome;
     }
     if context.session.transaction.queue.is_some() && !queue::runs_at_once(command) {
+        context.session.is_audited = false;
         queue::add(context, command, arguments)?;
         reply.simple("QUEUED");
         return Ok(());
@@ -234,7 +239,8 @@ fn admit<'c>(
     }
     context.session.activity.last_command = Some(command);
     if std::ptr::eq(command, DEBUG) {
-        admit_debug(context)?;
+        admit_debug(context)
+            .inspect_err(|error| context.note_forbidden(command, arguments, error))?;
     }
     if context.session.transaction.queue.is_some() && command.flags.has(Flag::NoMulti) {
         return Err(CommandError::fixed(
@@ -288,6 +294,9 @@ fn admit<'c>(
         return Err(CommandError::fixed(
             "ERR Replica can't interact with the keyspace",
         ));
+    }
+    if context.audits {
+        context.begin_audited(command, arguments)?;
     }
     Ok((command, permit))
 }

@@ -78,6 +78,8 @@ pub struct Session {
     pub scripts: ScriptState,
     /// The options of a connection that is about to become a replica.
     pub replica: Option<Box<ReplicaOptions>>,
+    /// Whether the audit log has a record that the current command is about to run.
+    pub(crate) is_audited: bool,
     /// The state that MULTI and WATCH set up.
     pub(crate) transaction: TransactionState,
     /// Buffers for values that are being copied from the store to a reply.
@@ -176,6 +178,7 @@ impl Session {
             activity: Activity::new(now),
             scripts: ScriptState::default(),
             replica: None,
+            is_audited: false,
             transaction: TransactionState::default(),
             read_buffers: ReadBuffers::new(),
         }

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use undercroft_engine::Frozen;
 
 use super::trace::Trace;
+use crate::audit::AuditEvent;
 use crate::table::Command;
 use crate::users::DeniedCall;
 
@@ -50,6 +51,8 @@ pub(crate) struct Lap {
     pub(crate) trace: Trace,
     /// The calls within a transaction that were denied, to be logged after the commit.
     pub(crate) denied: Vec<DeniedCall>,
+    /// The audited commands within a transaction, to be reported after the commit.
+    pub(crate) audited: Vec<AuditEvent>,
 }
 
 impl Lap {

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use undercroft_engine::ForkMutex;
 
+use crate::audit::AuditEvent;
+
 /// Equal events within this many milliseconds share one entry, as in Redis.
 const GROUPED: i64 = 60_000;
 /// The number of latest entries that are searched for an equal one, as in Redis.
@@ -65,6 +67,8 @@ pub(crate) struct DeniedCall {
     pub(crate) user: Vec<u8>,
     /// The description of the connection, as in CLIENT LIST.
     pub(crate) client: String,
+    /// The event for the audit log, until it is reported.
+    pub(crate) event: Option<Box<AuditEvent>>,
 }
 
 impl DeniedCall {
@@ -161,6 +165,7 @@ mod tests {
             object: object.into(),
             user: b"u".to_vec(),
             client: String::new(),
+            event: None,
         };
         let counts = |log: &AclLog| {
             let entries = log.latest(9);

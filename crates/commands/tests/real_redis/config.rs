@@ -42,6 +42,8 @@ fn harmless(parameter: &&Parameter) -> bool {
         // Redis has no such parameters.
         "checkpoint-rate",
         "migrate-hosts",
+        "audit-log",
+        "audit-log-required",
     ]
     .contains(&parameter.name)
         // Exclude parameters for which Undercroft supports only one value.
@@ -227,7 +229,13 @@ fn patterns_match_the_same_names() {
             .map(|(name, _)| name)
             // Redis has `appendonly` and `appendfsync` only, and MIGRATE reaches every host.
             .filter(|name| {
-                let own: [&[u8]; 3] = [b"durability", b"checkpoint-rate", b"migrate-hosts"];
+                let own: [&[u8]; 5] = [
+                    b"audit-log",
+                    b"audit-log-required",
+                    b"durability",
+                    b"checkpoint-rate",
+                    b"migrate-hosts",
+                ];
                 !own.contains(&&name[..])
             })
             .collect();

@@ -313,7 +313,7 @@ impl Connection {
             self.input = input;
             return match read {
                 Read::Nothing => Next::Wait,
-                Read::Broken => Next::Close,
+                Read::Broken(error) => self.end_broken(error, shared),
                 Read::Some => self.run_rest(shared, limits, space),
             };
         }
@@ -321,8 +321,8 @@ impl Connection {
         input.clear();
         let next = match self.receive(&mut input, &mut space.traffic) {
             Read::Nothing => Next::Wait,
-            Read::Broken => Next::Close,
-            Read::Some if input.starts_with(TLS_HANDSHAKE) => self.refuse_tls(),
+            Read::Broken(error) => self.end_broken(error, shared),
+            Read::Some if input.starts_with(TLS_HANDSHAKE) => self.refuse_tls(shared),
             Read::Some => {
                 let (used, next) = self.run(&input, shared, limits, space);
                 if used < input.len() && !self.closing {
@@ -338,13 +338,25 @@ impl Connection {
     /// Tells a client that begins a TLS handshake on a port without TLS what is wrong, with an alert
     /// of its own protocol, and the operator in the log.
     #[cold]
-    fn refuse_tls(&mut self) -> Next {
+    fn refuse_tls(&mut self, shared: &Shared) -> Next {
+        let reason = "a TLS handshake on a port that does not encrypt";
+        shared.audit_connection(&self.session.peer.address, self.session.id, reason);
         log(format_args!(
             "closed client {} at {}: it begins a TLS handshake, but this port does not encrypt              (tls-port sets one that does)",
             self.session.id, self.session.peer.address
         ));
         // The connection ends, also if the client is gone.
         let _ = self.socket.send(PROTOCOL_VERSION_ALERT);
+        Next::Close
+    }
+
+    /// Ends a connection that is broken. Reports a failure of TLS to the audit log.
+    #[cold]
+    fn end_broken(&mut self, error: io::Error, shared: &Shared) -> Next {
+        if error.kind() == io::ErrorKind::InvalidData {
+            let reason = format!("TLS failed: {error}");
+            shared.audit_connection(&self.session.peer.address, self.session.id, &reason);
+        }
         Next::Close
     }
 
@@ -357,7 +369,7 @@ impl Connection {
         self.input = input;
         let too_much = self.input.len() - self.start > limits.input;
         match read {
-            Read::Broken => Next::Close,
+            Read::Broken(_) => Next::Close,
             _ if self.ended || too_much => Next::Close,
             Read::Some | Read::Nothing => Next::Wait,
         }
@@ -463,7 +475,7 @@ impl Connection {
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Read::Nothing,
-                _ => Read::Broken,
+                _ => Read::Broken(error),
             },
         }
     }
@@ -690,13 +702,15 @@ impl Connection {
 
     /// Returns whether the connection must be closed, because it was idle for too long or has
     /// exceeded its output limit for too long. Frees the buffers of an idle connection.
-    pub(crate) fn look_after(&mut self, limits: &Limits, now: i64) -> bool {
+    pub(crate) fn look_after(&mut self, shared: &Shared, limits: &Limits, now: i64) -> bool {
         let idle = now - self.session.activity.last_command_at;
         self.session.activity.buffers.output_peak = self.output.pending();
         if idle > 2_000 && self.input.is_empty() {
             self.input = Vec::new();
         }
         if self.socket.is_handshaking() && now - self.session.peer.created > HANDSHAKE_MAX {
+            let reason = "TLS failed: the handshake took longer than 10 seconds";
+            shared.audit_connection(&self.session.peer.address, self.session.id, reason);
             return true;
         }
         let too_idle = limits.idle_seconds > 0
@@ -760,5 +774,5 @@ enum Read {
     /// Bytes were read, or the peer has closed its sending side.
     Some,
     Nothing,
-    Broken,
+    Broken(io::Error),
 }

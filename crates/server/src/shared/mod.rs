@@ -1,8 +1,8 @@
 //! Holds the state that all threads of a server share. Used by connections and workers.
 //!
 //! - `accounts`: connects the server to the users in its store.
-//! - `dump_file`: the file of SAVE and BGSAVE.
 //! - `exchange`: sends requests to other servers.
+//! - `files`: the files that the server writes.
 //! - `following`: the thread that follows a source.
 //! - `forwarding`: sends commands that change a replica's keys to its source.
 //! - `group_commit`: collects the requests of all threads to sync the journal.
@@ -22,8 +22,8 @@
 //! - `tracking`: tells connections which keys have changed.
 
 mod accounts;
-pub(crate) mod dump_file;
 mod exchange;
+pub(crate) mod files;
 pub(crate) mod following;
 pub(crate) mod forwarding;
 pub(crate) mod group_commit;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use undercroft_commands::config::{Config, Parameter};
+use undercroft_commands::audit::{AuditEvent, AuditLog, AuditResult};
 use undercroft_commands::context::{Interpreter, Pause, Process};
 use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
@@ -17,7 +18,8 @@ use undercroft_engine::{Error, Store};
 
 use crate::log::log;
 use crate::shared::accounts::login_delays::LoginDelays;
-use crate::shared::dump_file::DumpFile;
+use crate::shared::files::audit_file::AuditFile;
+use crate::shared::files::dump_file::DumpFile;
 use crate::shared::following::Following;
 use crate::shared::forwarding::Forwarding;
 use crate::shared::group_commit::GroupCommit;
@@ -149,6 +151,8 @@ pub(crate) struct Files {
     pub(crate) snapshot: Option<Arc<DumpFile>>,
     /// The users that the configuration file defines.
     pub(crate) users: Vec<UserDefinition>,
+    /// The audit log.
+    pub(crate) audit: Option<Arc<AuditFile>>,
 }
 
 /// The limits of scripts. Without a time limit, an endless script that has written could be stopped
@@ -190,7 +194,8 @@ impl Shared {
             tracking: Tracking::new(store.clone(), threads.len()),
             blocked: AtomicIsize::new(0),
             process: Process::new(config, threads.len())
-                .with_interpreter(interpreter(), SCRIPT_LIMITS),
+                .with_interpreter(interpreter(), SCRIPT_LIMITS)
+                .with_audit_log(files.audit.clone().map(|file| file as Arc<dyn AuditLog>)),
             registry: Registry::default(),
             totals: Totals::default(),
             commits: GroupCommit::default(),
@@ -413,6 +418,27 @@ impl Shared {
             log(format_args!("{warning}"));
         }
         self.certificates.store(Some(Arc::new(certificates)));
+    }
+
+    /// Reports a connection that is refused or fails to the audit log. `client` is 0 if the connection
+    /// has no ID yet.
+    #[cold]
+    pub(crate) fn audit_connection(&self, address: &str, client: u64, reason: &str) {
+        if let Some(log) = &self.files.audit {
+            let event = AuditEvent {
+                time: self.process.now_microseconds(),
+                event: "connection",
+                user: Vec::new(),
+                address: address.to_owned(),
+                client,
+                command: "",
+                arguments: Vec::new(),
+                result: AuditResult::Refused,
+                reason: reason.to_owned(),
+            };
+            // The log counts the failure, and no command waits for it.
+            let _ = log.record(&event);
+        }
     }
 
     /// Returns whether clients on other machines are rejected, because no password is set and

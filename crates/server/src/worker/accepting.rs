@@ -64,6 +64,11 @@ impl Worker {
         };
         if let Some(text) = refusal {
             shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
+            let reason = match text == PROTECTED {
+                true => "protected mode: no password is set",
+                false => "max number of clients reached",
+            };
+            shared.audit_connection(&accepted.address, 0, reason);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             // The rejected client may already have disconnected, so ignore an error. An encrypted
             // reason would need a handshake, which costs more than a connection.

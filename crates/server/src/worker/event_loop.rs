@@ -192,8 +192,9 @@ impl Worker {
         // No message can arrive in a file that other processes can no longer find, so subscriptions
         // end, as waits do (M7).
         let is_over = self.shared.store().removed();
+        let shared = self.shared.clone();
         let ends = |c: &mut Connection| {
-            c.look_after(&limits, now) || is_over && !c.session.subscriptions.is_empty()
+            c.look_after(&shared, &limits, now) || is_over && !c.session.subscriptions.is_empty()
         };
         for token in self.connections.tokens(ends) {
             self.close(token);

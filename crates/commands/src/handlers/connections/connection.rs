@@ -90,6 +90,7 @@ fn log_in(
     let is_right = user.unwrap_or(users.default_user()).accepts(password);
     match user.filter(|_| is_right) {
         Some(user) => {
+            context.note_login(name, arguments)?;
             context.session.login.log_in(user);
             context.choose_way();
             Ok(())

@@ -219,6 +219,11 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
         let count = context.host.process.acl_log.count(reason);
         line(reason.counter_name(), count, out);
     }
+    if let Some(log) = context.host.process.audit_log() {
+        let facts = log.facts();
+        line("audit_log_written", facts.written, out);
+        line("audit_log_lost", facts.lost, out);
+    }
     zeros(&["dump_payload_sanitizations"], out);
     line("total_reads_processed", facts.reads, out);
     line("total_writes_processed", facts.writes, out);
