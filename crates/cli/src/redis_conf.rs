@@ -25,7 +25,7 @@ const SKIPPED: &str = "
     cluster-node-timeout cluster-port cluster-preferred-endpoint-type cluster-replica-no-failover
     cluster-replica-validity-factor cluster-require-full-coverage cluster-slave-no-failover
     cluster-slave-validity-factor crash-log-enabled crash-memcheck-enabled disable-thp
-    enable-module-command enable-protected-configs ignore-warnings io-threads io-threads-do-reads
+    ignore-warnings io-threads io-threads-do-reads
     jemalloc-bg-thread latency-tracking latency-tracking-info-percentiles lua-time-limit
     maxmemory-clients no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values pidfile proc-title-template
     propagation-error-behavior rdb-del-sync-files rdb-save-incremental-fsync rdbchecksum rdbcompression

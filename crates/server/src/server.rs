@@ -146,7 +146,10 @@ impl Server {
         let files = Files {
             config: options.config_file,
             journal: options.journal,
-            snapshot: options.snapshot.map(|path| Arc::new(DumpFile::new(path))),
+            snapshot: options
+                .snapshot
+                .map(|path| Arc::new(DumpFile::new(path)))
+                .into(),
             users: options.users,
             audit: audit_file(&config)?,
         };

@@ -65,6 +65,8 @@ impl Place {
 pub(crate) struct Server {
     pub(crate) child: Child,
     socket: String,
+    /// The log up to the line that shows that the server is listening.
+    pub(crate) start: String,
     log: BufReader<ChildStderr>,
 }
 
@@ -88,6 +90,7 @@ impl Server {
         Server {
             child,
             socket: place.path("socket"),
+            start,
             log,
         }
     }

@@ -89,7 +89,7 @@ mod tests {
             .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
             .collect();
         let mut found = Ok(None);
-        let set = config.set(&pairs, |changes| {
+        let set = config.set(&pairs, true, |changes| {
             found = mode_after(mode, &config, changes).map_err(|(_, text)| text);
             Ok(())
         });

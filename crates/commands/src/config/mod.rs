@@ -208,14 +208,28 @@ impl Config {
         found
     }
 
-    /// Implements CONFIG SET: sets all pairs of names and values, or none of them. `apply` puts the
-    /// changes into effect before they are stored, and can refuse them.
+    /// Returns whether a parameter that is `yes`, `no` or `local` allows an action to a client.
+    ///
+    /// # Panics
+    /// Panics if no parameter has this name.
+    pub(crate) fn allows(&self, name: &str, is_local: bool) -> bool {
+        match self.value(name) {
+            Value::Choice("yes") => true,
+            Value::Choice("local") => is_local,
+            _ => false,
+        }
+    }
+
+    /// Implements CONFIG SET: sets all pairs of names and values, or none of them. `is_local` is
+    /// whether the client is on this machine, which `enable-protected-configs` can require. `apply`
+    /// puts the changes into effect before they are stored, and can refuse them.
     ///
     /// # Errors
     /// Returns Redis' error reply, which names the first invalid argument.
     pub fn set(
         &self,
         pairs: &[(&[u8], &[u8])],
+        is_local: bool,
         apply: impl FnOnce(&[Change]) -> Result<(), (&'static Parameter, String)>,
     ) -> Result<(), CommandError> {
         let mut chosen: Vec<NamedParameter> = Vec::with_capacity(pairs.len());
@@ -224,11 +238,11 @@ impl Config {
                 let before = "ERR Unknown option or number of arguments for CONFIG SET - ";
                 CommandError::quoting(before, name, "")
             })?;
-            if found.parameter.protected {
-                return Err(failure(name, "can't set protected config"));
-            }
             if found.parameter.immutable {
                 return Err(failure(name, "can't set immutable config"));
+            }
+            if found.parameter.protected && !self.allows("enable-protected-configs", is_local) {
+                return Err(failure(name, "can't set protected config"));
             }
             // As in Redis, one command can set a parameter under both its name and its alias. The
             // last value applies.
@@ -324,7 +338,7 @@ mod tests {
     #[test]
     fn several_parameters_change_together_or_not_at_all() {
         let config = Config::new();
-        let set = |pairs: &[(&[u8], &[u8])]| config.set(pairs, |_| Ok(()));
+        let set = |pairs: &[(&[u8], &[u8])]| config.set(pairs, true, |_| Ok(()));
         assert!(set(&[(b"maxmemory", b"1mb"), (b"TIMEOUT", b"5")]).is_ok());
         assert_eq!(
             (config.integer("maxmemory"), config.integer("timeout")),
@@ -334,7 +348,7 @@ mod tests {
         assert_eq!(config.number_at(TIMEOUT), 5);
         let before = config.generation();
         assert!(set(&[(b"maxmemory", b"2mb"), (b"timeout", b"x")]).is_err());
-        let refused = config.set(&[(b"maxmemory", b"2mb")], |changes| {
+        let refused = config.set(&[(b"maxmemory", b"2mb")], true, |changes| {
             Err((changes[0].0, "no".into()))
         });
         assert_eq!(
@@ -350,7 +364,11 @@ mod tests {
     #[test]
     fn immutable_parameters_can_be_set_at_start_only() {
         let config = Config::new();
-        assert!(config.set(&[(b"tcp-backlog", b"4")], |_| Ok(())).is_err());
+        assert!(
+            config
+                .set(&[(b"tcp-backlog", b"4")], true, |_| Ok(()))
+                .is_err()
+        );
         assert_eq!(config.set_at_start("tcp-backlog", "4"), Ok(None));
         assert_eq!(config.integer("tcp-backlog"), 4);
         assert!(
@@ -358,6 +376,25 @@ mod tests {
                 .set_at_start("tcp-backlog", "-1")
                 .is_err_and(|text| text.contains("between 0 and"))
         );
+    }
+
+    #[test]
+    fn protected_parameters_need_permission() {
+        let config = Config::new();
+        let set = |is_local| {
+            config
+                .set(&[(b"dbfilename", b"x")], is_local, |_| Ok(()))
+                .is_ok()
+        };
+        for (permission, remote, local) in [
+            ("no", false, false),
+            ("local", false, true),
+            ("yes", true, true),
+        ] {
+            let given = config.set_at_start("enable-protected-configs", permission);
+            assert_eq!(given, Ok(None));
+            assert_eq!((set(false), set(true)), (remote, local), "{permission}");
+        }
     }
 
     #[test]
@@ -369,7 +406,7 @@ mod tests {
             ("save", "900 1"),
         ] {
             let before = config.value(name);
-            let refused = config.set(&[(name.as_bytes(), value.as_bytes())], |_| Ok(()));
+            let refused = config.set(&[(name.as_bytes(), value.as_bytes())], true, |_| Ok(()));
             let text = refused.expect_err("refused").text().to_owned();
             assert!(
                 text.contains(name) && text.contains("not supported"),
@@ -381,7 +418,7 @@ mod tests {
             let default = before.text();
             assert!(
                 config
-                    .set(&[(name.as_bytes(), &default)], |_| Ok(()))
+                    .set(&[(name.as_bytes(), &default)], true, |_| Ok(()))
                     .is_ok()
             );
         }

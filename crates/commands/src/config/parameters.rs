@@ -37,7 +37,8 @@ pub struct Parameter {
     pub kind: Kind,
     /// Whether the parameter can be set only at startup.
     pub immutable: bool,
-    /// Whether the parameter is immutable because a client could misuse it, which the error says.
+    /// Whether a client could misuse the parameter, so that `enable-protected-configs` must allow it
+    /// to set it.
     pub protected: bool,
     /// Whether the value must not appear in logs.
     pub secret: bool,
@@ -192,6 +193,9 @@ const LONG: u64 = i64::MAX as u64;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
+/// Whether an action is allowed to no client, to all, or to those on this machine.
+const PERMISSIONS: &[&str] = &["no", "yes", "local"];
+
 /// All parameters. The defaults are those of Redis, except that Undercroft's defaults for the
 /// memory limit and the listening addresses are more cautious.
 pub const PARAMETERS: &[Parameter] = &[
@@ -303,10 +307,10 @@ pub const PARAMETERS: &[Parameter] = &[
     // Fixed, because a client must not choose which file the server writes, nor end the log.
     Parameter::fixed("audit-log", Text("")),
     Parameter::fixed("audit-log-required", Boolean(false)),
-    Parameter::fixed(
-        "enable-debug-command",
-        Choice("no", &["no", "yes", "local"]),
-    ),
+    Parameter::fixed("enable-protected-configs", Choice("no", PERMISSIONS)),
+    Parameter::fixed("enable-debug-command", Choice("no", PERMISSIONS)),
+    Parameter::fixed("enable-module-command", Choice("no", PERMISSIONS))
+        .not_done("modules are not supported"),
     Parameter::new(
         "durability",
         Choice("none", &["none", "everysec", "always"]),
@@ -324,10 +328,11 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("auto-aof-rewrite-min-size", Memory(64 * MIB, 0, LONG))
         .not_done("not supported: a checkpoint begins once the journal has grown by 64 MiB"),
     Parameter::new("checkpoint-rate", Memory(256 * MIB, 0, LONG)),
-    // Fixed, because a client must not choose where the server writes files.
-    Parameter::fixed("dir", Text("")).protected(),
-    Parameter::fixed("migrate-hosts", Text("")).protected(),
-    Parameter::fixed("dbfilename", Checked("dump.rdb", file_name)).protected(),
+    // Protected, because a client must not choose where the server writes files, nor which hosts it
+    // connects to.
+    Parameter::new("dir", Text("")).protected(),
+    Parameter::new("migrate-hosts", Text("")).protected(),
+    Parameter::new("dbfilename", Checked("dump.rdb", file_name)).protected(),
     Parameter::new("save", Checked("", save)).not_done(
         "a schedule of snapshots is not supported: 'appendonly yes' keeps every change, and BGSAVE \
          writes a checkpoint",

@@ -26,13 +26,13 @@ use crate::failure::{Blocked, Failure};
 use crate::handlers::connections::connection::refuses_to_monitor;
 use crate::handlers::connections::pubsub;
 use crate::handlers::scripting;
-use crate::handlers::server::administration::admit_debug;
+use crate::handlers::server::protected;
 use crate::handlers::strings::values;
 use crate::reply::Reply;
 use crate::scripts::busy;
 use crate::session::{ReplyMode, Session};
 use crate::statistics::latency::Event;
-use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
+use crate::table::{Command, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
 impl<'a> Context<'a> {
     /// Returns a context for commands of this connection. Create one context per batch of commands,
@@ -234,14 +234,12 @@ fn admit<'c>(
     arguments: &'c [&'c [u8]],
 ) -> Result<(&'static Command, Permit<'c>), CommandError> {
     let command = resolve(arguments).inspect_err(|_| refuse_other_protocols(context, arguments))?;
+    protected::admit(context, command)
+        .inspect_err(|error| context.note_forbidden(command, arguments, error))?;
     if !context.session.login.is_admitted() && !command.flags.has(Flag::NoAuth) {
         return Err(CommandError::fixed("NOAUTH Authentication required."));
     }
     context.session.activity.last_command = Some(command);
-    if std::ptr::eq(command, DEBUG) {
-        admit_debug(context)
-            .inspect_err(|error| context.note_forbidden(command, arguments, error))?;
-    }
     if context.session.transaction.queue.is_some() && command.flags.has(Flag::NoMulti) {
         return Err(CommandError::fixed(
             "ERR Command not allowed inside a transaction",

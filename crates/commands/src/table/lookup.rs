@@ -33,8 +33,6 @@ pub(crate) static SET: &Command = named("set");
 pub(crate) static EXEC: &Command = named("exec");
 /// DEL, which defers freeing large values.
 pub(crate) static DEL: &Command = named("del");
-/// DEBUG, which the configuration can disable.
-pub(crate) static DEBUG: &Command = named("debug");
 
 /// The first and the last eight bytes of a name, in lowercase.
 type Words = (u64, u64);

@@ -25,7 +25,7 @@ mod syntax;
 pub use command::Command;
 pub use flags::{Categories, Category, Flag, Flags, Group, KeyFlag, KeyFlags};
 pub use key_spec::{ChannelSpec, KeySpec};
-pub(crate) use lookup::{COUNT, DEBUG, DEL, EXEC, GET, SET, number_of};
+pub(crate) use lookup::{COUNT, DEL, EXEC, GET, SET, number_of};
 pub use lookup::{all, find, find_full, resolve, resolve_name, with_subcommands};
 pub(crate) use syntax::{Argument, Kind};
 

@@ -18,6 +18,7 @@ use undercroft_engine::{Access, Error, Store};
 
 use crate::log::log;
 use crate::shared::exchange;
+use crate::shared::files::dump_file::DumpFile;
 use crate::shared::forwarding::Terms;
 use crate::shared::limits::make_room_for;
 use crate::shared::source;
@@ -227,6 +228,23 @@ impl Control for Shared {
             }
             _ => None,
         };
+        let new = |name: &str| {
+            let changed = changes.iter().find(|(parameter, _)| parameter.name == name);
+            changed.map(|(parameter, value)| (*parameter, value.text()))
+        };
+        let (folder, name) = (new("dir"), new("dbfilename"));
+        let old = |name: &str| self.process.config.value(name).text();
+        let snapshot = match (&folder, &name) {
+            (Some((parameter, folder)), name) => {
+                let name = name.as_ref().map(|(_, name)| name.clone());
+                let name = name.unwrap_or_else(|| old("dbfilename"));
+                Some(DumpFile::in_folder(folder, &name).map_err(|error| (*parameter, error))?)
+            }
+            (None, Some((parameter, name))) if !old("dir").is_empty() => {
+                Some(DumpFile::in_folder(&old("dir"), name).map_err(|error| (*parameter, error))?)
+            }
+            _ => None,
+        };
         for (parameter, value) in changes {
             if let ("maxclients", Value::Integer(clients)) = (parameter.name, value) {
                 let room = make_room_for(*clients as u64);
@@ -239,6 +257,9 @@ impl Control for Shared {
                 self.room.store(room, Ordering::Relaxed);
                 self.maxclients.store(*clients, Ordering::Relaxed);
             }
+        }
+        if let Some(snapshot) = snapshot {
+            self.files.snapshot.store(Some(Arc::new(snapshot)));
         }
         if let Some(certificates) = certificates {
             self.set_certificates(certificates);
@@ -310,7 +331,7 @@ impl Control for Shared {
     }
 
     fn snapshot_file(&self) -> Option<Arc<dyn SnapshotFile>> {
-        let file = self.files.snapshot.clone();
+        let file = self.files.snapshot.load_full();
         file.map(|file| file as Arc<dyn SnapshotFile>)
     }
 

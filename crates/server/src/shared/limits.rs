@@ -137,7 +137,7 @@ mod tests {
             (32 << 20, 60)
         );
         let value = b"normal 1gb 64mb 60 pubsub 1 1 1";
-        let changed = config.set(&[(b"client-output-buffer-limit", value)], |_| Ok(()));
+        let changed = config.set(&[(b"client-output-buffer-limit", value)], true, |_| Ok(()));
         assert!(changed.is_ok());
         limits.refresh(&config);
         let limit = |hard, soft, seconds| OutputLimit {

@@ -147,8 +147,9 @@ pub(crate) struct Files {
     pub(crate) config: String,
     /// The folder in which CONFIG SET begins a journal.
     pub(crate) journal: Option<PathBuf>,
-    /// The file to which SAVE and BGSAVE write snapshots.
-    pub(crate) snapshot: Option<Arc<DumpFile>>,
+    /// The file to which SAVE and BGSAVE write snapshots. CONFIG SET can change it, if the operator has
+    /// allowed this.
+    pub(crate) snapshot: ArcSwapOption<DumpFile>,
     /// The users that the configuration file defines.
     pub(crate) users: Vec<UserDefinition>,
     /// The audit log.

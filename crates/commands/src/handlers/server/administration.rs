@@ -6,9 +6,7 @@ use std::time::Duration;
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::config::{
-    Parameter, Value, is_durable, mode_after, store_value, stored_value, value_in_mode,
-};
+use crate::config::{Parameter, is_durable, mode_after, store_value, stored_value, value_in_mode};
 use crate::context::{Context, HandlerEntry, ShutdownOptions};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::keys::keyspace::check_database;
@@ -141,7 +139,8 @@ fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     if pairs.iter().any(|(name, _)| is_durable(name)) || host.config().is_changing() {
         persistence::take_own_thread(context)?;
     }
-    host.config().set(&pairs, |changes| {
+    let is_local = context.session.is_local();
+    host.config().set(&pairs, is_local, |changes| {
         let mode = mode_after(store.store().durability(), host.config(), changes)?;
         host.control.apply(changes)?;
         for (parameter, value) in changes {
@@ -238,23 +237,6 @@ fn slowlog_reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) 
     context.host.slowlog().reset();
     reply.ok();
     Ok(())
-}
-
-/// Rejects DEBUG unless `enable-debug-command` allows it on this connection, as in Redis. A process
-/// that embeds the store may always run DEBUG.
-pub(crate) fn admit_debug(context: &Context<'_>) -> Result<(), CommandError> {
-    let allowed = match context.host.config().value("enable-debug-command") {
-        Value::Choice("yes") => true,
-        Value::Choice("local") => context.session.is_local(),
-        _ => context.session.is_embedded(),
-    };
-    if allowed {
-        return Ok(());
-    }
-    Err(CommandError::fixed(
-        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
-         local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-    ))
 }
 
 /// Handles DEBUG SLEEP, OBJECT and HELP, and refuses DEBUG RELOAD and LOADAOF.

@@ -13,6 +13,7 @@
 //! - `migrate`: implements MIGRATE, which moves keys to another server.
 //! - `persistence`: implements the commands that make changes durable: SAVE, BGSAVE,
 //!   BGREWRITEAOF, LASTSAVE and WAITAOF.
+//! - `protected`: refuses DEBUG and MODULE unless the operator has allowed them.
 //! - `replica`: implements REPLICA.WAIT, which waits for the changes of a replica's source.
 //! - `replicas`: implements the commands that replicas send, and WAIT.
 //! - `replication`: implements REPLICAOF and ROLE.
@@ -27,6 +28,7 @@ pub(crate) mod lolwut;
 pub(crate) mod memory;
 pub(crate) mod migrate;
 pub(crate) mod persistence;
+pub(crate) mod protected;
 pub(crate) mod replica;
 pub(crate) mod replicas;
 pub(crate) mod replication;

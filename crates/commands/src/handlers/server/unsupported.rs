@@ -26,13 +26,8 @@ fn modules(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     Ok(())
 }
 
-/// Handles MODULE LOAD and the other commands that change modules. The error is the same as in a
-/// Redis server that is not configured to load modules.
+/// Handles the commands that change modules, which need a permission that no server gives
+/// ([`protected`](super::protected)).
 fn change_modules(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
-    Err(CommandError::fixed(
-        "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from \
-         a local connection, otherwise you need to set this option in the configuration file, and then restart the \
-         server.",
-    )
-    .into())
+    Err(CommandError::fixed("ERR modules are not supported").into())
 }
