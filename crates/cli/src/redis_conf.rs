@@ -57,7 +57,6 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
         "included files are not read; copy their lines here",
     ),
     ("loadmodule", &[], "modules are not supported"),
-    ("rename-command", &[], "commands cannot be renamed"),
     ("tls-client-cert-file", &[""], NO_TLS_TO_SOURCE),
     ("tls-client-key-file", &[""], NO_TLS_TO_SOURCE),
     ("tls-client-key-file-pass", &[""], NO_TLS_TO_SOURCE),

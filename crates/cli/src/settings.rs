@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use undercroft_commands::config::{Config, STORED};
+use undercroft_commands::table::Renames;
 use undercroft_commands::users::UserDefinition;
 use undercroft_engine::{Durability, Terms};
 use undercroft_resp::split_args;
@@ -30,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) journal: Option<PathBuf>,
     /// The host and the port of the source to follow.
     pub(crate) source: Option<(String, u16)>,
+    /// The names that the file gives to commands.
+    pub(crate) renames: Renames,
     /// The users that the file defines.
     pub(crate) users: Vec<UserDefinition>,
     /// The directives in the file that have no effect, in their original form.
@@ -47,6 +50,7 @@ impl Settings {
             durability: None,
             journal: None,
             source: None,
+            renames: Renames::default(),
             users: Vec::new(),
             skipped: Vec::new(),
         };
@@ -168,6 +172,16 @@ impl Settings {
                 let words: Vec<&[u8]> = spans.iter().map(|span| &bytes[span.range()]).collect();
                 self.define_user(&words[1..])
             }
+            Some((name, values)) if name.eq_ignore_ascii_case("rename-command") => match values {
+                [_, _] => {
+                    let words: Vec<&[u8]> = spans.iter().map(|span| &bytes[span.range()]).collect();
+                    self.renames.add(words[1], words[2])
+                }
+                _ => Err(format!(
+                    "expected a command and its new name, or \"\" to remove it, got {} words",
+                    values.len()
+                )),
+            },
             Some((name, [])) => Err(format!("expected a value after '{name}'")),
             Some((name, values)) => {
                 let (name, value) = (name.to_ascii_lowercase(), values.join(" "));

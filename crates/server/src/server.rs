@@ -7,6 +7,7 @@ use std::thread;
 
 use undercroft_commands::config::{Config, Value};
 use undercroft_commands::context::Control;
+use undercroft_commands::table::Renames;
 use undercroft_commands::users::UserDefinition;
 use undercroft_engine::Store;
 
@@ -40,6 +41,8 @@ pub struct Options {
     /// The host and the port of the source that the server follows from the start, or `None` for the
     /// one that a server followed last, if it has not ended this.
     pub source: Option<(String, u16)>,
+    /// The names by which clients call commands.
+    pub renames: Renames,
     /// The users that the configuration file defines. They replace all users in the store.
     pub users: Vec<UserDefinition>,
 }
@@ -151,6 +154,7 @@ impl Server {
                 .map(|path| Arc::new(DumpFile::new(path)))
                 .into(),
             users: options.users,
+            renames: options.renames,
             audit: audit_file(&config)?,
         };
         let shared = Shared::new(store, config, seen, port, files);

@@ -186,7 +186,7 @@ A configuration file has one name and value per line, as redis.conf does: the op
 CONFIG GET (timeout, hz, slowlog-log-slower-than ...). appendonly yes begins a journal, and appendfsync selects its \
 mode. Directives of redis.conf for replication, snapshots and the like are logged and ignored. The command line overrides the environment, which overrides the file.
 
-Parameters that only the file can set: audit-log PATH records logins, refused and dangerous commands.
+Parameters that only the file can set: audit-log PATH records logins, refused and dangerous commands, and rename-command NAME NEWNAME renames a command, or removes it if NEWNAME is \"\".
 
 Examples:
   undercroft serve

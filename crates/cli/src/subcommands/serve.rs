@@ -69,6 +69,7 @@ fn serve(arguments: &Serve) -> Outcome {
         snapshot,
         forwards_writes: arguments.writes == Writes::Forward,
         source: settings.source.clone(),
+        renames: settings.renames.clone(),
         users: settings.users.clone(),
     };
     // Replace the default panic hook, which blocks if standard error is a full pipe and would

@@ -368,7 +368,7 @@ fn directives_about_permissions_are_refused_not_skipped() {
             "include /etc/other.conf",
             "included files are not read; copy their lines here",
         ),
-        ("rename-command CONFIG \"\"", "cannot be renamed"),
+        ("rename-command NOSUCH x", "there is no command 'NOSUCH'"),
         (
             "tls-replication yes",
             "undercroft follow rediss://HOST:PORT",

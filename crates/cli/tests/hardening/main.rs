@@ -1,9 +1,13 @@
 //! Tests the hardening of `undercroft serve`.
 //!
 //! - `audit`: the audit log.
+//! - `judged`: compares replies with those of a real Redis.
 //! - `protected`: protected parameters and commands.
+//! - `renamed`: commands with other names.
 //! - `support`: starts servers with a configuration file.
 
 mod audit;
+mod judged;
 mod protected;
+mod renamed;
 mod support;

@@ -3,55 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use undercroft_conformance::client::Client;
-use undercroft_conformance::command::Command;
-use undercroft_conformance::servers::{Kind, Server, Settings};
-
+use crate::judged::Both;
 use crate::support::Place;
-
-/// A real Redis and `undercroft serve`, with the same lines of configuration.
-struct Both {
-    judge: Server,
-    ours: Server,
-}
-
-impl Both {
-    fn start(config: &str, password: Option<&str>) -> Both {
-        let settings = Settings {
-            password: password.map(str::to_owned),
-            ..Settings::default()
-        };
-        let words = config.lines().flat_map(|line| {
-            let (name, value) = line.split_once(' ').expect("a value");
-            [format!("--{name}"), value.to_owned()]
-        });
-        let judge = Settings {
-            arguments: words.collect(),
-            ..settings.clone()
-        };
-        let ours = Settings {
-            files: vec![("undercroft.conf".into(), config.into())],
-            ..settings
-        };
-        Both {
-            judge: Server::start(Kind::Redis, judge).expect("redis-server starts"),
-            ours: Server::start(Kind::Undercroft, ours).expect("our server starts"),
-        }
-    }
-
-    /// Sends lines to both servers, on one connection to each, and checks that the replies are equal.
-    fn same(&self, lines: &str) {
-        let connect = |server: &Server| Client::connect(server.address()).expect("it accepts");
-        let (mut judge, mut ours) = (connect(&self.judge), connect(&self.ours));
-        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let call = |client: &mut Client| {
-                let command = Command::parse(line).expect("a sound line");
-                client.call(command.0).expect("a reply")
-            };
-            assert_eq!(call(&mut ours), call(&mut judge), "{line}");
-        }
-    }
-}
 
 #[test]
 fn errors_equal_those_of_redis() {

@@ -23,6 +23,7 @@ pub(crate) mod reporting;
 mod scratch;
 mod timing;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -42,6 +43,7 @@ use crate::statistics::checkpoints::Checkpoints;
 use crate::statistics::latency::Latency;
 use crate::statistics::slowlog::SlowLog;
 use crate::statistics::{Lap, Statistics};
+use crate::table::{Command, Renames, all, find_full};
 use crate::users::{AclLog, UserCache};
 
 pub(crate) use gate::{Handlers, Permit, Refusal};
@@ -72,6 +74,8 @@ pub struct Context<'a> {
     pub(crate) direct: bool,
     /// Whether logins, refusals and some commands are reported to the audit log.
     pub(crate) audits: bool,
+    /// The names of commands, if clients call some of them by other names.
+    pub(crate) renames: Option<&'a Renames>,
     /// Whether the commands are called by a script.
     pub(crate) scripted: bool,
     /// The fast commands that are being timed together.
@@ -95,6 +99,7 @@ impl<'a> Context<'a> {
         let mut context = Context {
             store: store.access().leaving_untouched(session.no_touch),
             // A process that embeds the store, or a followed source, is not audited.
+            renames: host.process.renames_of(session),
             audits: host.process.audit.is_some() && !session.login.is_trusted(),
             session,
             host,
@@ -119,6 +124,7 @@ impl<'a> Context<'a> {
             timed: self.timed,
             shows: self.shows,
             audits: self.audits,
+            renames: self.renames,
             direct: false,
             scripted: false,
             lap: Lap::default(),
@@ -165,6 +171,7 @@ impl<'a> Context<'a> {
             && !self.shows
             && !forwards
             && self.session.transaction.queue.is_none()
+            && self.renames.is_none_or(Renames::keeps_get_and_set)
             && self.session.login.is_unrestricted()
             && self.session.tracking.is_none()
             && !self.host.config().requires_replicas();
@@ -176,6 +183,32 @@ impl<'a> Context<'a> {
             self.host.connections.end_tracking(self.session);
             self.choose_way();
         }
+    }
+
+    /// Returns the words of a call with the true name of the command. The name is empty if clients cannot
+    /// call the command by this name.
+    pub fn true_words<'w, 'c>(&self, words: &'w [&'c [u8]]) -> Cow<'w, [&'c [u8]]> {
+        match self.renames {
+            None => Cow::Borrowed(words),
+            Some(renames) => renames
+                .true_words(words)
+                .unwrap_or_else(|| Cow::Owned(vec![&b""[..]])),
+        }
+    }
+
+    /// Finds a command or subcommand by the full name that clients use.
+    pub(crate) fn find_full(&self, name: &[u8]) -> Option<&'static Command> {
+        match self.renames {
+            None => find_full(name),
+            Some(renames) => find_full(&renames.true_full_name(name)?),
+        }
+    }
+
+    /// Returns all commands, without subcommands, that clients can call.
+    pub(crate) fn callable(&self) -> impl Iterator<Item = &'static Command> {
+        let is_removed =
+            |command: &Command| self.renames.is_some_and(|renames| renames.removes(command));
+        all().iter().filter(move |command| !is_removed(command))
     }
 
     /// Discards the commands queued since MULTI, and forgets the watched keys.
@@ -347,6 +380,7 @@ pub struct Process {
     /// The log of denied calls.
     pub(crate) acl_log: AclLog,
     audit: Option<Arc<dyn AuditLog>>,
+    renames: Renames,
     clock: fn() -> i64,
 }
 
@@ -391,6 +425,7 @@ impl Process {
             users: UserCache::default(),
             acl_log: AclLog::default(),
             audit: None,
+            renames: Renames::default(),
             clock,
         }
     }
@@ -404,6 +439,18 @@ impl Process {
         self.interpreter = interpreter;
         self.script_limits = limits;
         self
+    }
+
+    /// Changes the names by which clients call commands. A process that embeds the store, and the
+    /// source of a replica, use the true names.
+    pub fn with_renames(mut self, renames: Renames) -> Process {
+        self.renames = renames;
+        self
+    }
+
+    /// Returns the changed names of commands for a session, or `None` if all have their true names.
+    fn renames_of(&self, session: &Session) -> Option<&Renames> {
+        (!self.renames.is_empty() && !session.login.is_trusted()).then_some(&self.renames)
     }
 
     /// Adds an audit log.

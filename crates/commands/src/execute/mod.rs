@@ -127,6 +127,25 @@ fn execute_any(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Blocked> {
+    let Some(renames) = context.renames else {
+        return execute_named(context, arguments, reply);
+    };
+    if let Some(words) = renames.true_words(arguments) {
+        return execute_named(context, &words, reply);
+    }
+    let error = CommandError::unknown_command(arguments);
+    if let Some(multi) = &mut context.session.transaction.queue {
+        Arc::make_mut(multi).failed = true;
+    }
+    finish(context, Err(error.into()), reply)
+}
+
+/// Runs a command that has its true name.
+fn execute_named(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), Blocked> {
     let before = context.session.activity.counters;
     let tracking = context.session.tracking.as_ref();
     let _origin = tracking

@@ -11,6 +11,7 @@
 //! - `key_spec`: describes the positions of keys and channels among the arguments.
 //! - `keys`: defines named key specifications for the rows.
 //! - `lookup`: finds commands by name, in a few nanoseconds.
+//! - `renames`: the names that `rename-command` gives to commands.
 //! - `rows`: contains the rows of the table.
 //! - `syntax`: parses a command's syntax into its arguments.
 
@@ -19,6 +20,7 @@ mod flags;
 mod key_spec;
 mod keys;
 mod lookup;
+mod renames;
 mod rows;
 mod syntax;
 
@@ -27,6 +29,7 @@ pub use flags::{Categories, Category, Flag, Flags, Group, KeyFlag, KeyFlags};
 pub use key_spec::{ChannelSpec, KeySpec};
 pub(crate) use lookup::{COUNT, DEL, EXEC, GET, SET, number_of};
 pub use lookup::{all, find, find_full, resolve, resolve_name, with_subcommands};
+pub use renames::Renames;
 pub(crate) use syntax::{Argument, Kind};
 
 /// The Redis version whose commands the table describes.

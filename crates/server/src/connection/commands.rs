@@ -487,7 +487,8 @@ impl Turn<'_> {
         if self.shared.pause.is_set() && !self.context.session.monitors {
             let now = self.context.host.now_microseconds() / 1000;
             let pause = &self.shared.pause;
-            if pause.holds(self.context.session, arguments, now) {
+            let words = self.context.true_words(arguments);
+            if pause.holds(self.context.session, &words, now) {
                 return Err(Blocked::Paused);
             }
         }

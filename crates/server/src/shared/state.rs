@@ -12,6 +12,7 @@ use undercroft_commands::context::{Interpreter, Pause, Process};
 use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event;
+use undercroft_commands::table::Renames;
 use undercroft_commands::users::UserDefinition;
 use undercroft_engine::waiting::Waiters;
 use undercroft_engine::{Error, Store};
@@ -140,7 +141,7 @@ pub(crate) struct Shared {
     certificates: ArcSwapOption<Certificates>,
 }
 
-/// The files that the user named when the server was started.
+/// The files that the user named when the server was started, and the terms that only they can set.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     /// The path of the configuration file, or an empty string.
@@ -152,6 +153,8 @@ pub(crate) struct Files {
     pub(crate) snapshot: ArcSwapOption<DumpFile>,
     /// The users that the configuration file defines.
     pub(crate) users: Vec<UserDefinition>,
+    /// The names by which clients call commands.
+    pub(crate) renames: Renames,
     /// The audit log.
     pub(crate) audit: Option<Arc<AuditFile>>,
 }
@@ -196,6 +199,7 @@ impl Shared {
             blocked: AtomicIsize::new(0),
             process: Process::new(config, threads.len())
                 .with_interpreter(interpreter(), SCRIPT_LIMITS)
+                .with_renames(files.renames.clone())
                 .with_audit_log(files.audit.clone().map(|file| file as Arc<dyn AuditLog>)),
             registry: Registry::default(),
             totals: Totals::default(),

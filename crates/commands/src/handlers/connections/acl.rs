@@ -221,8 +221,10 @@ fn dryrun(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     let (name, called) = (arguments[2], &arguments[3..]);
     let user = users.find(name);
     let user = user.ok_or_else(|| CommandError::quoting("ERR User ", name, " not found"))?;
+    let named = called[0];
+    let called = &*context.true_words(called);
     let command = resolve_name(called)
-        .map_err(|_| CommandError::quoting("ERR Command ", called[0], " not found"))?;
+        .map_err(|_| CommandError::quoting("ERR Command ", named, " not found"))?;
     if !command.accepts(called.len()) {
         return Err(CommandError::wrong_arity(command.name).into());
     }

@@ -83,6 +83,7 @@ impl<'c, 'a> Calls<'c, 'a> {
     pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), CallError> {
         const UNKNOWN: CommandError =
             CommandError::fixed("ERR Unknown Redis command called from script");
+        let arguments = &*self.context.true_words(arguments);
         let Some(command) = command_of(arguments) else {
             return Err(self.refuse(UNKNOWN));
         };
@@ -213,6 +214,7 @@ impl<'c, 'a> Calls<'c, 'a> {
     /// Returns whether the user of the script may run a command with these arguments, or `None` if
     /// the command does not exist.
     pub fn allows(&self, arguments: &[&[u8]]) -> Option<bool> {
+        let arguments = &*self.context.true_words(arguments);
         let command = command_of(arguments)?;
         Some(self.context.permit(command, arguments).is_ok())
     }

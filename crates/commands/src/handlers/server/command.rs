@@ -7,8 +7,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::Failure;
 use crate::reply::Reply;
 use crate::table::{
-    Argument, Category, Command, Flag, KeyFlag, KeyFlags, KeySpec, Kind, all, find_full,
-    resolve_name, with_subcommands,
+    Argument, Category, Command, Flag, KeyFlag, KeyFlags, KeySpec, Kind, resolve_name,
 };
 
 /// Maps each command in this file to its handler.
@@ -23,15 +22,17 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
 ];
 
 /// Handles COMMAND.
-fn command(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
-    reply.array(all().len());
-    all().iter().for_each(|command| write_info(command, reply));
+fn command(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
+    reply.array(context.callable().count());
+    context
+        .callable()
+        .for_each(|command| write_info(command, reply));
     Ok(())
 }
 
 /// Handles COMMAND COUNT.
-fn count(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
-    reply.integer(all().len() as i64);
+fn count(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
+    reply.integer(context.callable().count() as i64);
     Ok(())
 }
 
@@ -47,7 +48,7 @@ fn info(
     }
     reply.array(names.len());
     for name in names {
-        match find_full(name) {
+        match context.find_full(name) {
             Some(command) => write_info(command, reply),
             None => reply.null(),
         }
@@ -56,20 +57,29 @@ fn info(
 }
 
 /// Handles `COMMAND DOCS [name ...]`.
-fn docs(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
+fn docs(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), Failure> {
     let names = arguments.get(2..).unwrap_or_default();
     let found: Vec<&Command> = if names.is_empty() {
-        all().iter().collect()
+        context.callable().collect()
     } else {
         // Unknown commands are omitted from the reply.
-        names.iter().filter_map(|name| find_full(name)).collect()
+        let found = names.iter().filter_map(|name| context.find_full(name));
+        found.collect()
     };
     write_docs(&found, reply);
     Ok(())
 }
 
 /// Handles `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`.
-fn list(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
+fn list(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), Failure> {
     let filter: Box<dyn Fn(&Command) -> bool> = match arguments.get(2..).unwrap_or_default() {
         [] => Box::new(|_| true),
         // Undercroft does not support modules, so this filter matches no command.
@@ -94,7 +104,9 @@ fn list(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Resu
         }
         _ => return Err(CommandError::SYNTAX.into()),
     };
-    let names: Vec<&str> = with_subcommands()
+    let names: Vec<&str> = context
+        .callable()
+        .flat_map(|command| std::iter::once(command).chain(command.subcommands))
         .filter(|command| filter(command))
         .map(|command| command.name)
         .collect();
@@ -105,11 +117,12 @@ fn list(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Resu
 
 /// Handles `COMMAND GETKEYS command argument ...`.
 fn get_keys(
-    _: &mut Context<'_>,
+    context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Failure> {
-    let keys = keys_of(&arguments[2..])?;
+    let words = context.true_words(&arguments[2..]);
+    let keys = keys_of(&words)?;
     reply.array(keys.len());
     keys.iter().for_each(|(key, _)| reply.bulk(key));
     Ok(())
@@ -117,11 +130,12 @@ fn get_keys(
 
 /// Handles `COMMAND GETKEYSANDFLAGS command argument ...`.
 fn get_keys_and_flags(
-    _: &mut Context<'_>,
+    context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Failure> {
-    let keys = keys_of(&arguments[2..])?;
+    let words = context.true_words(&arguments[2..]);
+    let keys = keys_of(&words)?;
     reply.array(keys.len());
     for (key, flags) in keys {
         reply.array(2);

@@ -8,7 +8,6 @@ use crate::failure::Outcome;
 use crate::reply::Reply;
 use crate::statistics::Distribution;
 use crate::statistics::latency::{Event, Samples};
-use crate::table::find_full;
 
 /// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
@@ -105,7 +104,7 @@ fn histogram(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
         all.iter().collect()
     } else {
         // The name of a container command also selects all its subcommands.
-        let commands = named.iter().filter_map(|name| find_full(name));
+        let commands = named.iter().filter_map(|name| context.find_full(name));
         let names = commands.flat_map(|command| {
             let below = command.subcommands.iter().map(|below| below.name);
             std::iter::once(command.name).chain(below)
