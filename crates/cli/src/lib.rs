@@ -16,6 +16,7 @@
 //! - `redis_conf`: decides how to treat redis.conf directives that are not parameters of
 //!   Undercroft.
 //! - `replica`: describes the source of a replica.
+//! - `service`: takes sockets from systemd, and reports the server's state to it.
 //! - `settings`: collects the settings of `serve` from a file, the environment and the command
 //!   line.
 //! - `size`: parses and formats sizes in bytes.
@@ -37,6 +38,7 @@ mod processes;
 mod progress;
 mod redis_conf;
 mod replica;
+mod service;
 mod settings;
 mod size;
 mod store;

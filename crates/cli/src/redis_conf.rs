@@ -35,7 +35,7 @@ const SKIPPED: &str = "
     replica-ignore-maxmemory replica-lazy-flush replica-priority replica-read-only replica-serve-stale-data
     sanitize-dump-payload server_cpulist set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout
     slave-announce-ip slave-announce-port slave-ignore-maxmemory slave-lazy-flush slave-priority slave-read-only
-    slave-serve-stale-data socket-mark-id supervised syslog-enabled syslog-facility
+    slave-serve-stale-data socket-mark-id syslog-enabled syslog-facility
     syslog-ident tls-dh-params-file tls-session-cache-timeout tracking-table-max-keys unixsocketperm
 ";
 

@@ -32,5 +32,5 @@ mod worker;
 pub use connection::writer::Writer;
 pub use error::Error;
 pub use log::log;
-pub use server::{Handle, Options, Server, default_config};
+pub use server::{Handle, Inherited, Options, Server, default_config};
 pub use shared::store_change::Reopen;

@@ -1,9 +1,11 @@
 //! Starts and stops the server.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 
 use undercroft_commands::config::{Config, Value};
 use undercroft_commands::context::Control;
@@ -26,7 +28,7 @@ use crate::worker::state::Worker;
 use crate::worker::sync_thread;
 
 /// Settings that are not Redis configuration parameters.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Options {
     /// The number of threads that serve connections, or 0 for one per core.
     pub threads: usize,
@@ -41,10 +43,22 @@ pub struct Options {
     /// The host and the port of the source that the server follows from the start, or `None` for the
     /// one that a server followed last, if it has not ended this.
     pub source: Option<(String, u16)>,
+    /// The listening sockets that a service manager has opened. If there are any, the server does not
+    /// open those of the configuration.
+    pub inherited: Vec<Inherited>,
     /// The names by which clients call commands.
     pub renames: Renames,
     /// The users that the configuration file defines. They replace all users in the store.
     pub users: Vec<UserDefinition>,
+}
+
+/// A listening socket that a service manager has opened.
+#[derive(Debug)]
+pub struct Inherited {
+    /// The socket, of TCP or Unix.
+    pub socket: OwnedFd,
+    /// Whether its connections are encrypted.
+    pub is_encrypted: bool,
 }
 
 /// Returns a server's default configuration. It is stricter than [`Config::new`] toward clients
@@ -101,6 +115,14 @@ impl Handle {
         }
     }
 
+    /// Returns whether any thread has waited for events, or begun to handle them, within this time.
+    pub fn responds(&self, time: Duration) -> bool {
+        let now = self.shared.process.now_microseconds() / 1000;
+        let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let mut threads = self.shared.threads.iter();
+        threads.any(|thread| !thread.is_busy_for(now, time))
+    }
+
     /// Opens the file of the audit log again, after it was renamed. Does nothing without an audit log.
     pub fn reopen_audit_log(&self) {
         if let Some(log) = &self.shared.files.audit {
@@ -125,14 +147,23 @@ impl Server {
     /// If the server cannot listen on an address, if no address is configured, or if the users that
     /// the configuration or the ACL file defines are not valid.
     pub fn bind(store: Store, config: Config, options: Options) -> Result<Server, Error> {
+        let inherits_tls = options.inherited.iter().any(|socket| socket.is_encrypted);
         let certificates = match config.integer("tls-port") {
-            0 => None,
+            0 if !inherits_tls => None,
             _ => Some(Certificates::of(&config).map_err(|error| {
                 let error = io::Error::new(io::ErrorKind::InvalidInput, error);
                 Error::new("preparing to encrypt connections", error)
             })?),
         };
-        let listeners = listen(&config)?;
+        let listeners = match options.inherited.is_empty() {
+            true => listen(&config)?,
+            false => {
+                let inherited = options.inherited.into_iter();
+                let listeners =
+                    inherited.map(|given| Listener::inherited(given.socket, given.is_encrypted));
+                listeners.collect::<Result<Vec<_>, _>>()?
+            }
+        };
         let threads = match options.threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
             threads => threads,

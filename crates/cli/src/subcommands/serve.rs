@@ -15,6 +15,7 @@ use undercroft_server::{Handle, Options, Server, log};
 use crate::arguments::Serve;
 use crate::arguments::writes::Writes;
 use crate::failure::{FAILURE, Failure, Outcome, SUCCESS, at};
+use crate::service::{self, Service};
 use crate::settings::Settings;
 use crate::size::human;
 use crate::store::{self, Access};
@@ -36,6 +37,8 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
 
 fn serve(arguments: &Serve) -> Outcome {
     let settings = Settings::read(arguments)?;
+    let service = Service::of(&settings.config);
+    let inherited = service::sockets()?;
     let terms = settings.terms();
     let snapshot = settings.snapshot()?;
     let store = store::open_or_create_on(&settings.store, &terms)?;
@@ -69,6 +72,7 @@ fn serve(arguments: &Serve) -> Outcome {
         snapshot,
         forwards_writes: arguments.writes == Writes::Forward,
         source: settings.source.clone(),
+        inherited,
         renames: settings.renames.clone(),
         users: settings.users.clone(),
     };
@@ -109,7 +113,10 @@ fn serve(arguments: &Serve) -> Outcome {
             ));
         }
     }
+    let status = format!("Serving {path} on {}", server.addresses().join(" and "));
+    service.ready(&status);
     let handle = server.handle();
+    let watched = service.watch(handle.clone());
     let listener = signals.handle();
     let (running, ended) = channel::<()>();
     let name = settings.store.clone();
@@ -118,12 +125,15 @@ fn serve(arguments: &Serve) -> Outcome {
         for signal in signals.forever() {
             // Closing a terminal must not stop a server.
             if signal == SIGHUP {
+                service.reloading();
                 handle.0.reopen_audit_log();
                 handle.0.reload_certificates();
+                service.ready(&status);
                 continue;
             }
             // Stop the server first, because the following steps can fail or block.
             handle.0.stop();
+            service.stopping();
             log(format_args!(
                 "{}: stopping",
                 if signal == SIGINT {
@@ -139,7 +149,8 @@ fn serve(arguments: &Serve) -> Outcome {
         }
     });
     let result = server.run();
-    drop(running);
+    service.stopping();
+    drop((running, watched));
     listener.close();
     // Ignore the error: the thread only waits for signals, and if it panicked, the panic has
     // already been logged.

@@ -4,10 +4,12 @@
 //! - `judged`: compares replies with those of a real Redis.
 //! - `protected`: protected parameters and commands.
 //! - `renamed`: commands with other names.
+//! - `service`: systemd's sockets and notifications.
 //! - `support`: starts servers with a configuration file.
 
 mod audit;
 mod judged;
 mod protected;
 mod renamed;
+mod service;
 mod support;

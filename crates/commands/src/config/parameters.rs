@@ -304,6 +304,12 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("logfile", Text("")).not_done("the log goes to standard error"),
     Parameter::fixed("daemonize", Boolean(false))
         .not_done("the server stays in the foreground; run it under a service manager"),
+    // Redis' default is `no`. Without systemd, `auto` has no effect.
+    Parameter::fixed(
+        "supervised",
+        Choice("auto", &["upstart", "systemd", "auto", "no"]),
+    )
+    .without("upstart", "upstart is not supported"),
     // Fixed, because a client must not choose which file the server writes, nor end the log.
     Parameter::fixed("audit-log", Text("")),
     Parameter::fixed("audit-log-required", Boolean(false)),

@@ -285,7 +285,6 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("shutdown-", "there is nothing to wait for"),
     ("slave", "there is no replication"),
     ("socket-mark-id", "sockets are not marked"),
-    ("supervised", "the server stays in the foreground"),
     ("syslog-", "the log goes to standard error"),
     ("tls-client-", "REPLICAOF does not encrypt"),
     ("tls-cluster", "one server serves a store"),

@@ -70,8 +70,13 @@ impl Thread {
     /// would have to wait.
     pub(crate) fn is_stalled(&self, now: i64) -> bool {
         const LONG: i64 = 10;
+        self.is_busy_for(now, LONG)
+    }
+
+    /// Returns whether the thread's current round has taken more than this number of milliseconds.
+    pub(crate) fn is_busy_for(&self, now: i64, milliseconds: i64) -> bool {
         let since = self.busy_since.load(Ordering::Relaxed);
-        since != 0 && now - since > LONG
+        since != 0 && now - since > milliseconds
     }
 
     /// Makes the thread close its killed connections.

@@ -26,7 +26,10 @@ pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     /// The address in the form that clients see: `ip:port`, or the path of the Unix socket.
     pub(crate) name: String,
-    /// The file of the Unix socket, or `None` for a TCP socket.
+    /// Whether the socket is a Unix socket.
+    is_unix: bool,
+    /// The file of the Unix socket, or `None` for a TCP socket, and for a socket that a service manager
+    /// has opened.
     pub(crate) published: Option<Arc<Published>>,
     /// Whether the connections are encrypted.
     pub(crate) is_encrypted: bool,
@@ -109,8 +112,41 @@ impl Listener {
         Ok(Listener {
             socket,
             name: path.display().to_string(),
+            is_unix: true,
             published: Some(Arc::new(published)),
             is_encrypted: false,
+        })
+    }
+
+    /// Takes a listening socket that a service manager has opened. Its file stays when the server ends.
+    pub(crate) fn inherited(socket: OwnedFd, is_encrypted: bool) -> Result<Listener, Error> {
+        let fail = |error: io::Error| Error::new("using a socket of the service manager", error);
+        let refuse = |text: &str| fail(io::Error::new(io::ErrorKind::InvalidInput, text));
+        if !sockopt::socket_acceptconn(&socket).map_err(|error| fail(error.into()))? {
+            return Err(refuse(
+                "expected a socket that listens; set Accept=no in the unit",
+            ));
+        }
+        rustix::io::ioctl_fionbio(&socket, true).map_err(|error| fail(error.into()))?;
+        let address = getsockname(&socket).map_err(|error| fail(error.into()))?;
+        let tcp = SocketAddr::try_from(address.clone()).ok();
+        let name = match (tcp, SocketAddrUnix::try_from(address)) {
+            (Some(address), _) => address.to_string(),
+            (None, Ok(_)) if is_encrypted => {
+                return Err(refuse("connections of a Unix socket cannot be encrypted"));
+            }
+            (None, Ok(address)) => {
+                let path = address.path_bytes().unwrap_or_default();
+                String::from_utf8_lossy(path).into_owned()
+            }
+            (None, Err(error)) => return Err(fail(error.into())),
+        };
+        Ok(Listener {
+            socket,
+            name,
+            is_unix: tcp.is_none(),
+            published: None,
+            is_encrypted,
         })
     }
 
@@ -131,7 +167,7 @@ impl Listener {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        if self.published.is_some() {
+        if self.is_unix {
             return Ok(Some(Accepted {
                 socket,
                 address: format!("{}:0", self.name),
@@ -189,6 +225,7 @@ fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     Ok(Listener {
         socket,
         name: bound.to_string(),
+        is_unix: false,
         published: None,
         is_encrypted: false,
     })
