@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -11,12 +11,14 @@ use undercroft_commands::config::{Config, Value};
 use undercroft_commands::context::Control;
 use undercroft_commands::table::Renames;
 use undercroft_commands::users::UserDefinition;
-use undercroft_engine::Store;
+use undercroft_engine::{Store, journal_folder};
 
 use crate::error::Error;
 use crate::log::log;
 use crate::shared::files::audit_file::AuditFile;
 use crate::shared::files::dump_file::DumpFile;
+use crate::shared::files::sandbox::{Folders, Sandbox};
+use crate::shared::host::FILES_OF_TLS;
 use crate::shared::limits::OTHER_DESCRIPTORS;
 use crate::shared::state::{Files, Shared, Thread};
 use crate::shared::store_change::Reopen;
@@ -187,6 +189,7 @@ impl Server {
             users: options.users,
             renames: options.renames,
             audit: audit_file(&config)?,
+            sandbox: OnceLock::new(),
         };
         let shared = Shared::new(store, config, seen, port, files);
         if let Some(certificates) = certificates {
@@ -220,6 +223,84 @@ impl Server {
             listeners,
             polls,
         })
+    }
+
+    /// Restricts the server to the files that its configuration names, if `sandbox` says so. Must be
+    /// called before any thread starts.
+    ///
+    /// # Errors
+    /// If `sandbox` is `yes` and the kernel cannot restrict the server.
+    pub fn enter_sandbox(&self) -> Result<(), Error> {
+        let config = &self.shared.process.config;
+        let wanted = text(config.value("sandbox"));
+        if wanted == "no" {
+            return Ok(());
+        }
+        match Sandbox::enter(self.folders()) {
+            Ok(sandbox) => {
+                log(format_args!(
+                    "sandbox: the server can open only the files that it needs, and no more ports{}",
+                    match sandbox.is_complete {
+                        true => "",
+                        false =>
+                            "; this kernel enforces only a part of this (Landlock before ABI 7)",
+                    }
+                ));
+                // It is entered only once.
+                let _ = self.shared.files.sandbox.set(sandbox);
+                Ok(())
+            }
+            Err(reason) if wanted == "yes" => Err(Error::new(
+                "entering the sandbox ('sandbox no' runs without it)",
+                io::Error::other(reason),
+            )),
+            Err(reason) => {
+                log(format_args!(
+                    "sandbox: none, the server can open all files of its user: {reason}"
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the folders that the configuration names.
+    fn folders(&self) -> Folders {
+        let config = &self.shared.process.config;
+        let store = self.shared.store();
+        let path = |name| {
+            Some(PathBuf::from(text(config.value(name))))
+                .filter(|path| !path.as_os_str().is_empty())
+        };
+        let folder_of = |path: PathBuf| {
+            let path = std::path::absolute(path).ok()?;
+            path.parent().map(Path::to_owned)
+        };
+        let journals = [
+            store.journal().map(|journal| journal.folder),
+            self.shared.files.journal.clone(),
+            journal_folder(store.path()),
+        ];
+        // A journal's folder is itself created and removed.
+        let mut written: Vec<PathBuf> = journals
+            .into_iter()
+            .flatten()
+            .filter_map(folder_of)
+            .collect();
+        let files = ["unixsocket", "aclfile", "audit-log"]
+            .into_iter()
+            .filter_map(path);
+        written.extend(files.chain([store.path().to_owned()]).filter_map(folder_of));
+        written.extend(path("dir"));
+        // The data set for some replicas is kept in a file without a name.
+        written.push(std::env::temp_dir());
+        let (folders, files): (Vec<_>, Vec<_>) =
+            FILES_OF_TLS.iter().partition(|name| name.ends_with("-dir"));
+        let mut read: Vec<PathBuf> = files
+            .into_iter()
+            .filter_map(|name| folder_of(path(name)?))
+            .collect();
+        read.extend(folders.into_iter().filter_map(|name| path(name)));
+        Folders { written, read }
     }
 
     /// Returns the addresses on which the server listens. Each is `ip:port` or the path of a Unix

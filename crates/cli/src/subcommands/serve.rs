@@ -93,6 +93,7 @@ fn serve(arguments: &Serve) -> Outcome {
         });
         opened.map_err(|failure| failure.to_string())
     }));
+    server.enter_sandbox().map_err(Failure::new)?;
     log(format_args!(
         "version {} serves {path} on {}\n{}, {limit}{journal}; stop it with Ctrl-C or SIGTERM, the data \
          stays",

@@ -4,6 +4,7 @@
 //! - `judged`: compares replies with those of a real Redis.
 //! - `protected`: protected parameters and commands.
 //! - `renamed`: commands with other names.
+//! - `sandbox`: the files that a server can open.
 //! - `service`: systemd's sockets and notifications.
 //! - `support`: starts servers with a configuration file.
 
@@ -11,5 +12,6 @@ mod audit;
 mod judged;
 mod protected;
 mod renamed;
+mod sandbox;
 mod service;
 mod support;

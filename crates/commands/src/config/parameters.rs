@@ -304,6 +304,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("logfile", Text("")).not_done("the log goes to standard error"),
     Parameter::fixed("daemonize", Boolean(false))
         .not_done("the server stays in the foreground; run it under a service manager"),
+    Parameter::fixed("sandbox", Choice("auto", &["auto", "yes", "no"])),
     // Redis' default is `no`. Without systemd, `auto` has no effect.
     Parameter::fixed(
         "supervised",

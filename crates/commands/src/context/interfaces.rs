@@ -206,6 +206,8 @@ pub trait Inbox: Send + Sync {
 pub struct Facts {
     /// The TCP port, or 0 if the process does not listen on TCP.
     pub tcp_port: u16,
+    /// How the process is restricted to its files, or an empty string if it is no server.
+    pub sandbox: &'static str,
     /// The number of seconds until the certificate for TLS expires, or `None` without TLS.
     pub certificate_seconds_left: Option<i64>,
     /// The number of threads that run commands.

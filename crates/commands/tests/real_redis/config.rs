@@ -44,6 +44,7 @@ fn harmless(parameter: &&Parameter) -> bool {
         "migrate-hosts",
         "audit-log",
         "audit-log-required",
+        "sandbox",
     ]
     .contains(&parameter.name)
         // Exclude parameters for which Undercroft supports only one value.
@@ -231,7 +232,8 @@ fn patterns_match_the_same_names() {
             .map(|(name, _)| name)
             // Redis has `appendonly` and `appendfsync` only, and MIGRATE reaches every host.
             .filter(|name| {
-                let own: [&[u8]; 5] = [
+                let own: [&[u8]; 6] = [
+                    b"sandbox",
                     b"audit-log",
                     b"audit-log-required",
                     b"durability",

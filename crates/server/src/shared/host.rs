@@ -1,6 +1,8 @@
 //! Implements the server's interface for commands.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -31,7 +33,25 @@ const BETWEEN_SUSPICIONS: i64 = 60_000_000;
 /// How long SHUTDOWN waits until all changes are durable.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
+/// The parameters that name files which a changed TLS configuration reads.
+pub(crate) const FILES_OF_TLS: &[&str] = &[
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-ca-cert-file",
+    "tls-ca-cert-dir",
+];
+
 impl Shared {
+    /// Returns how the server is restricted: `landlock`, `partial` on a kernel that does not enforce
+    /// all restrictions, or `none`.
+    fn sandbox_state(&self) -> &'static str {
+        match self.files.sandbox.get() {
+            Some(sandbox) if sandbox.is_complete => "landlock",
+            Some(_) => "partial",
+            None => "none",
+        }
+    }
+
     /// Returns the server's interface for commands.
     pub(crate) fn host(&self) -> Host<'_> {
         Host::of(&self.process, self)
@@ -213,6 +233,18 @@ impl Control for Shared {
                 "it can be set only when the server starts".into(),
             ));
         }
+        if let Some(sandbox) = self.files.sandbox.get() {
+            for (parameter, value) in changes {
+                let writes = parameter.name == "dir";
+                let path = value.text();
+                if (writes || FILES_OF_TLS.contains(&parameter.name)) && !path.is_empty() {
+                    let path = Path::new(OsStr::from_bytes(&path));
+                    sandbox
+                        .check(path, writes)
+                        .map_err(|error| (*parameter, error))?;
+                }
+            }
+        }
         // Make the changes that can fail first, so that either all changes are made or none.
         let of_tls = |(parameter, _): &&(&Parameter, Value)| parameter.name.starts_with("tls-");
         let certificates = match changes.iter().find(of_tls) {
@@ -282,6 +314,7 @@ impl Control for Shared {
         let tracking = self.tracking.counts();
         Facts {
             tcp_port: self.tcp_port,
+            sandbox: self.sandbox_state(),
             certificate_seconds_left: self.certificates().map(|loaded| loaded.seconds_left()),
             threads: self.threads.len(),
             config_file: self.files.config.clone(),

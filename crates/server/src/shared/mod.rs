@@ -2,7 +2,7 @@
 //!
 //! - `accounts`: connects the server to the users in its store.
 //! - `exchange`: sends requests to other servers.
-//! - `files`: the files that the server writes.
+//! - `files`: the files that the server uses.
 //! - `following`: the thread that follows a source.
 //! - `forwarding`: sends commands that change a replica's keys to its source.
 //! - `group_commit`: collects the requests of all threads to sync the journal.
@@ -27,7 +27,7 @@ pub(crate) mod files;
 pub(crate) mod following;
 pub(crate) mod forwarding;
 pub(crate) mod group_commit;
-mod host;
+pub(crate) mod host;
 pub(crate) mod hub;
 pub(crate) mod limits;
 pub(crate) mod long_scripts;

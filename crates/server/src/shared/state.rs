@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -21,6 +21,7 @@ use crate::log::log;
 use crate::shared::accounts::login_delays::LoginDelays;
 use crate::shared::files::audit_file::AuditFile;
 use crate::shared::files::dump_file::DumpFile;
+use crate::shared::files::sandbox::Sandbox;
 use crate::shared::following::Following;
 use crate::shared::forwarding::Forwarding;
 use crate::shared::group_commit::GroupCommit;
@@ -162,6 +163,8 @@ pub(crate) struct Files {
     pub(crate) renames: Renames,
     /// The audit log.
     pub(crate) audit: Option<Arc<AuditFile>>,
+    /// The sandbox, once the server has entered it.
+    pub(crate) sandbox: OnceLock<Sandbox>,
 }
 
 /// The limits of scripts. Without a time limit, an endless script that has written could be stopped

@@ -115,6 +115,9 @@ fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("process_supervised", "no", out);
     line("run_id", context.host.statistics().run_id(), out);
     line("tcp_port", facts.tcp_port, out);
+    if !facts.sandbox.is_empty() {
+        line("sandbox", facts.sandbox, out);
+    }
     if let Some(seconds) = facts.certificate_seconds_left {
         line("tls_certificate_expires_in_seconds", seconds, out);
     }
