@@ -82,6 +82,7 @@ pub fn run(words: &[OsString]) -> u8 {
         Subcommand::Serve(arguments) => subcommands::serve::run(&arguments),
         Subcommand::Exec(arguments) => subcommands::exec::run(&arguments, words),
         Subcommand::Stat(arguments) => subcommands::stat::run(&arguments),
+        Subcommand::Doctor(arguments) => subcommands::doctor::run(&arguments),
         Subcommand::Check(arguments) => subcommands::check::run(&arguments),
         Subcommand::Follow(arguments) => subcommands::follow::run(&arguments),
         Subcommand::Recover(arguments) => subcommands::recover::run(&arguments),

@@ -34,3 +34,4 @@ pub use error::Error;
 pub use log::log;
 pub use server::{Handle, Inherited, Options, Server, default_config};
 pub use shared::store_change::Reopen;
+pub use sockets::certificates::certificate_seconds_left;

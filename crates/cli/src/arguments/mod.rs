@@ -1,11 +1,13 @@
 //! Defines the command line: its options, subcommands and help texts.
 //!
+//! - `doctor`: defines the options of the subcommand `doctor`.
 //! - `follow`: defines the options of the subcommand `follow`.
 //! - `journal`: defines the options of the subcommands for journals.
 //! - `store`: defines how the command line names a store.
 //! - `tls`: defines the options of the subcommand `tls`.
 //! - `writes`: defines what a server does with commands that change keys of a replica.
 
+pub(crate) mod doctor;
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod store;
@@ -20,6 +22,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 
+use crate::arguments::doctor::Doctor;
 use crate::arguments::follow::Follow;
 use crate::arguments::journal::{Journal, Recover};
 pub(crate) use crate::arguments::store::DEFAULT_STORE;
@@ -136,6 +139,7 @@ Examples:
   undercroft check ./store && echo sound
   undercroft check --unclean /var/lib/app/store")]
     Check(Check),
+    Doctor(Doctor),
     Follow(Follow),
     Recover(Recover),
     /// Write a store to the disk completely

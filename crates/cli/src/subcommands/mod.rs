@@ -1,5 +1,6 @@
 //! Implements the subcommands. Only `lib.rs` calls this module.
 //!
+//! - `doctor`: implements the subcommand `doctor`.
 //! - `durability`: implements the subcommands `durability` and `checkpoint`.
 //! - `check`, `exec`, `follow`, `recover`, `serve`, `stat`, `sync`: implement the
 //!   subcommand of the same name.
@@ -14,6 +15,7 @@
 //! - `tls`: implements the subcommand `tls`.
 
 pub(crate) mod check;
+pub(crate) mod doctor;
 pub(crate) mod durability;
 pub(crate) mod exec;
 pub(crate) mod export;

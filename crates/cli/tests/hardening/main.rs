@@ -1,6 +1,7 @@
 //! Tests the hardening of `undercroft serve`.
 //!
 //! - `audit`: the audit log.
+//! - `doctor`: the subcommand `doctor`.
 //! - `judged`: compares replies with those of a real Redis.
 //! - `protected`: protected parameters and commands.
 //! - `renamed`: commands with other names.
@@ -9,6 +10,7 @@
 //! - `support`: starts servers with a configuration file.
 
 mod audit;
+mod doctor;
 mod judged;
 mod protected;
 mod renamed;

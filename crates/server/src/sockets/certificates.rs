@@ -61,6 +61,15 @@ pub(crate) struct Certificates {
     pub(crate) expires: u64,
 }
 
+/// Returns the number of seconds until the certificate that a configuration names expires, which is
+/// negative if it has.
+///
+/// # Errors
+/// Returns a text that says why a server could not use the certificate, its key, or the authorities.
+pub fn certificate_seconds_left(config: &Config) -> Result<i64, String> {
+    Certificates::of(config).map(|certificates| certificates.seconds_left())
+}
+
 impl Certificates {
     /// Reads the files that the parameters name. `value` returns a parameter's value.
     ///
