@@ -25,6 +25,7 @@ use crate::shared::store_change::Reopen;
 use crate::sockets::certificates::Certificates;
 use crate::sockets::listener::{Listener, Published};
 use crate::sockets::poll::{Poll, Waker};
+use crate::sockets::proxy::Proxies;
 use crate::worker::mailbox::Mailboxes;
 use crate::worker::state::Worker;
 use crate::worker::sync_thread;
@@ -188,6 +189,7 @@ impl Server {
                 .into(),
             users: options.users,
             renames: options.renames,
+            proxies: proxies(&config)?,
             audit: audit_file(&config)?,
             sandbox: OnceLock::new(),
         };
@@ -459,6 +461,23 @@ fn audit_file(config: &Config) -> Result<Option<Arc<AuditFile>>, Error> {
     let file = AuditFile::open(Path::new(&path), config.boolean("audit-log-required"));
     let file = file.map_err(|error| Error::new(format!("opening the audit log {path}"), error))?;
     Ok(Some(Arc::new(file)))
+}
+
+/// Returns the proxies that announce their clients.
+fn proxies(config: &Config) -> Result<Proxies, Error> {
+    let sources = Proxies::parse(&text(config.value("proxy-protocol-sources")));
+    let fail = |text: String| {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, text);
+        Error::new("preparing for proxies", error)
+    };
+    match (config.boolean("proxy-protocol"), sources.map_err(fail)?) {
+        (true, sources) if sources.is_empty() => Err(fail(
+            "proxy-protocol is yes: expected the addresses of the proxies in proxy-protocol-sources"
+                .to_owned(),
+        )),
+        (true, sources) => Ok(sources),
+        (false, _) => Ok(Proxies::default()),
+    }
 }
 
 fn text(value: Value) -> String {

@@ -4,6 +4,7 @@
 //! - `doctor`: the subcommand `doctor`.
 //! - `judged`: compares replies with those of a real Redis.
 //! - `protected`: protected parameters and commands.
+//! - `proxied`: clients that a proxy announces.
 //! - `renamed`: commands with other names.
 //! - `sandbox`: the files that a server can open.
 //! - `service`: systemd's sockets and notifications.
@@ -13,6 +14,7 @@ mod audit;
 mod doctor;
 mod judged;
 mod protected;
+mod proxied;
 mod renamed;
 mod sandbox;
 mod service;

@@ -304,6 +304,9 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("logfile", Text("")).not_done("the log goes to standard error"),
     Parameter::fixed("daemonize", Boolean(false))
         .not_done("the server stays in the foreground; run it under a service manager"),
+    // Fixed, because a proxy can announce any address.
+    Parameter::fixed("proxy-protocol", Boolean(false)),
+    Parameter::fixed("proxy-protocol-sources", Text("")),
     Parameter::fixed("sandbox", Choice("auto", &["auto", "yes", "no"])),
     // Redis' default is `no`. Without systemd, `auto` has no effect.
     Parameter::fixed(

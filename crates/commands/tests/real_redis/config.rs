@@ -45,6 +45,8 @@ fn harmless(parameter: &&Parameter) -> bool {
         "audit-log",
         "audit-log-required",
         "sandbox",
+        "proxy-protocol",
+        "proxy-protocol-sources",
     ]
     .contains(&parameter.name)
         // Exclude parameters for which Undercroft supports only one value.
@@ -232,7 +234,9 @@ fn patterns_match_the_same_names() {
             .map(|(name, _)| name)
             // Redis has `appendonly` and `appendfsync` only, and MIGRATE reaches every host.
             .filter(|name| {
-                let own: [&[u8]; 6] = [
+                let own: [&[u8]; 8] = [
+                    b"proxy-protocol",
+                    b"proxy-protocol-sources",
                     b"sandbox",
                     b"audit-log",
                     b"audit-log-required",

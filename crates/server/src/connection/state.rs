@@ -38,7 +38,7 @@ const HELD: usize = 16 * 1024;
 const TLS_HANDSHAKE: &[u8] = &[0x16, 3];
 /// A TLS record with the fatal alert `protocol_version` (RFC 8446, section 6.2).
 const PROTOCOL_VERSION_ALERT: &[u8] = &[0x15, 3, 3, 0, 2, 2, 70];
-/// The maximum duration of a TLS handshake in milliseconds.
+/// The maximum duration of a TLS handshake, including a proxy's header before it, in milliseconds.
 const HANDSHAKE_MAX: i64 = 10_000;
 /// The number of bytes to read from the socket if the length of the input is unknown.
 pub(crate) const READ: usize = 32 * 1024;
@@ -319,7 +319,11 @@ impl Connection {
         }
         let mut input = std::mem::take(&mut space.input);
         input.clear();
-        let next = match self.receive(&mut input, &mut space.traffic) {
+        let read = self.receive(&mut input, &mut space.traffic);
+        let announced = self.socket.take_announced();
+        let refused = announced.and_then(|announced| self.learn_peer(announced, shared));
+        let next = match read {
+            _ if refused.is_some() => Next::Close,
             Read::Nothing => Next::Wait,
             Read::Broken(error) => self.end_broken(error, shared),
             Read::Some if input.starts_with(TLS_HANDSHAKE) => self.refuse_tls(shared),
@@ -350,11 +354,17 @@ impl Connection {
         Next::Close
     }
 
-    /// Ends a connection that is broken. Reports a failure of TLS to the audit log.
+    /// Ends a connection that is broken. Reports a failure of TLS, or a faulty header of a proxy, to the
+    /// audit log.
     #[cold]
     fn end_broken(&mut self, error: io::Error, shared: &Shared) -> Next {
         if error.kind() == io::ErrorKind::InvalidData {
-            let reason = format!("TLS failed: {error}");
+            let before = if self.socket.is_encrypted() {
+                "TLS failed: "
+            } else {
+                ""
+            };
+            let reason = format!("{before}{error}");
             shared.audit_connection(&self.session.peer.address, self.session.id, &reason);
         }
         Next::Close
@@ -709,7 +719,7 @@ impl Connection {
             self.input = Vec::new();
         }
         if self.socket.is_handshaking() && now - self.session.peer.created > HANDSHAKE_MAX {
-            let reason = "TLS failed: the handshake took longer than 10 seconds";
+            let reason = "the TLS handshake or a proxy's header took longer than 10 seconds";
             shared.audit_connection(&self.session.peer.address, self.session.id, reason);
             return true;
         }

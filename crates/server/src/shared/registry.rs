@@ -90,6 +90,11 @@ impl Card {
         }
     }
 
+    /// Changes the address of the client, which a proxy has announced.
+    pub(crate) fn set_address(&self, address: String) {
+        lock(&self.state).info.address = address;
+    }
+
     fn info(&self, now: i64) -> ClientInfo {
         let state = lock(&self.state);
         ClientInfo {

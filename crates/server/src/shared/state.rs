@@ -36,6 +36,7 @@ use crate::shared::totals::Totals;
 use crate::shared::tracking::{Surroundings, Tracking};
 use crate::sockets::certificates::Certificates;
 use crate::sockets::poll::Waker;
+use crate::sockets::proxy::Proxies;
 
 /// How long a thread waits for a lock before it parks the command (M6).
 const PATIENCE: Duration = Duration::from_millis(1);
@@ -161,6 +162,8 @@ pub(crate) struct Files {
     pub(crate) users: Vec<UserDefinition>,
     /// The names by which clients call commands.
     pub(crate) renames: Renames,
+    /// The proxies that announce their clients.
+    pub(crate) proxies: Proxies,
     /// The audit log.
     pub(crate) audit: Option<Arc<AuditFile>>,
     /// The sandbox, once the server has entered it.

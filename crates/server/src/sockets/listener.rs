@@ -71,6 +71,8 @@ pub(crate) struct Accepted {
     pub(crate) unix: bool,
     /// Whether the peer must begin a TLS handshake.
     pub(crate) is_encrypted: bool,
+    /// Whether the peer is a proxy, which must announce its client.
+    pub(crate) is_proxied: bool,
     /// Whether the peer is on this machine.
     pub(crate) local: bool,
 }
@@ -174,6 +176,7 @@ impl Listener {
                 local_address: format!("{}:0", self.name),
                 unix: true,
                 is_encrypted: false,
+                is_proxied: false,
                 local: true,
             }));
         }
@@ -187,6 +190,7 @@ impl Listener {
             local_address: text(here),
             unix: false,
             is_encrypted: self.is_encrypted,
+            is_proxied: false,
             local: peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()),
             socket,
         }))

@@ -8,6 +8,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::{ServerConfig, ServerConnection};
 
+use crate::sockets::proxy::{Announced, Header};
+
 /// The maximum number of bytes that wait to be encrypted or sent inside a TLS session. Further bytes
 /// stay in the connection's own buffer, which has limits.
 const UNSENT_MAX: usize = 64 * 1024;
@@ -24,6 +26,8 @@ pub(crate) struct Transport {
     socket: OwnedFd,
     /// The TLS session, or `None` for a connection without encryption.
     tls: Option<Box<ServerConnection>>,
+    /// The header of a proxy, until it is complete and its content was taken.
+    proxy: Option<Box<Header>>,
 }
 
 /// The outcome of a read.
@@ -42,11 +46,16 @@ impl AsFd for Transport {
 }
 
 impl Transport {
-    /// Takes an accepted socket. The peer must encrypt if there is a TLS configuration.
+    /// Takes an accepted socket. The peer must encrypt if there is a TLS configuration, and first send the
+    /// header of a proxy if `is_proxied`.
     ///
     /// # Errors
     /// Fails if no TLS session can be created.
-    pub(crate) fn new(socket: OwnedFd, tls: Option<Arc<ServerConfig>>) -> io::Result<Transport> {
+    pub(crate) fn new(
+        socket: OwnedFd,
+        tls: Option<Arc<ServerConfig>>,
+        is_proxied: bool,
+    ) -> io::Result<Transport> {
         let session = |config| {
             let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
             session.set_buffer_limit(Some(UNSENT_MAX));
@@ -55,6 +64,7 @@ impl Transport {
         Ok(Transport {
             socket,
             tls: tls.map(session).transpose()?,
+            proxy: is_proxied.then(Box::default),
         })
     }
 
@@ -64,9 +74,17 @@ impl Transport {
         self.tls.is_some()
     }
 
-    /// Returns whether the TLS handshake has not been completed.
+    /// Returns what a proxy has announced, once, when its header is complete.
+    #[inline]
+    pub(crate) fn take_announced(&mut self) -> Option<Announced> {
+        let announced = self.proxy.as_ref()?.announced()?;
+        self.proxy = None;
+        Some(announced)
+    }
+
+    /// Returns whether the header of a proxy or the TLS handshake has not been completed.
     pub(crate) fn is_handshaking(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+        self.proxy.is_some() || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
     /// Returns the certificate that the client has presented and that was verified, in DER form.
@@ -87,6 +105,11 @@ impl Transport {
     /// `WouldBlock` if nothing has arrived. Any other error means that the connection is broken.
     #[inline]
     pub(crate) fn receive(&mut self, input: &mut Vec<u8>) -> io::Result<Received> {
+        if let Some(header) = &mut self.proxy
+            && header.receive(&self.socket)?.is_none()
+        {
+            return Ok(Received::End);
+        }
         if self.tls.is_some() {
             return self.receive_encrypted(input);
         }
@@ -133,7 +156,7 @@ impl Transport {
 
     #[cold]
     fn receive_encrypted(&mut self, input: &mut Vec<u8>) -> io::Result<Received> {
-        let Transport { socket, tls } = self;
+        let Transport { socket, tls, .. } = self;
         let Some(tls) = tls else {
             return Ok(Received::End);
         };

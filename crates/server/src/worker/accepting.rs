@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{SendFlags, send};
 use undercroft_commands::session::{Login, Session};
 
+use crate::connection::proxied::{IS_PROTECTED, PROTECTED};
 use crate::connection::state::Connection;
 use crate::log::log;
 use crate::shared::registry::Card;
@@ -48,16 +49,15 @@ impl Worker {
 
     /// Rejects a connection, or assigns it to the thread that has the fewest connections and is not
     /// stalled.
-    pub(super) fn admit(&mut self, accepted: Accepted) {
+    pub(super) fn admit(&mut self, mut accepted: Accepted) {
         const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
-        const PROTECTED: &[u8] = b"-DENIED Undercroft is in protected mode because no password is \
-                                   set: only connections from this machine are accepted. Set a \
-                                   password (--requirepass), or accept all connections with \
-                                   'protected-mode no'.\r\n";
         let shared = &self.shared;
+        // The address of the client is known only once its proxy has announced it.
+        let is_proxied = !accepted.unix && shared.files.proxies.contain(&accepted.address);
+        accepted.is_proxied = is_proxied;
         let refusal = if !shared.has_room() {
             Some(FULL)
-        } else if !accepted.local && shared.is_protected() {
+        } else if !is_proxied && !accepted.local && shared.is_protected() {
             Some(PROTECTED)
         } else {
             None
@@ -65,7 +65,7 @@ impl Worker {
         if let Some(text) = refusal {
             shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
             let reason = match text == PROTECTED {
-                true => "protected mode: no password is set",
+                true => IS_PROTECTED,
                 false => "max number of clients reached",
             };
             shared.audit_connection(&accepted.address, 0, reason);
@@ -123,7 +123,7 @@ impl Worker {
                 .map(|loaded| loaded.config.clone()),
             false => None,
         };
-        let transport = match Transport::new(accepted.socket, tls) {
+        let transport = match Transport::new(accepted.socket, tls, accepted.is_proxied) {
             Ok(transport) => transport,
             Err(error) => {
                 log(format_args!("serving a new connection: {error}"));
