@@ -23,7 +23,7 @@ use crate::shared::limits::OTHER_DESCRIPTORS;
 use crate::shared::state::{Files, Shared, Thread};
 use crate::shared::store_change::Reopen;
 use crate::sockets::certificates::Certificates;
-use crate::sockets::listener::{Listener, Published};
+use crate::sockets::listener::{Listener, Published, SocketAccess};
 use crate::sockets::poll::{Poll, Waker};
 use crate::sockets::proxy::Proxies;
 use crate::worker::mailbox::Mailboxes;
@@ -442,7 +442,9 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
     }
     let path = text(config.value("unixsocket"));
     if !path.is_empty() {
-        listeners.push(Listener::unix(Path::new(&path), backlog)?);
+        let mode = u32::from_str_radix(&text(config.value("unixsocketperm")), 8).unwrap_or(0);
+        let access = SocketAccess::new(mode, &text(config.value("unixsocketgroup")))?;
+        listeners.push(Listener::unix(Path::new(&path), &access, backlog)?);
     }
     if listeners.is_empty() {
         let text = "expected a port above 0 with an address to bind, or a unix socket";

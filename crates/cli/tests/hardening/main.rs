@@ -8,6 +8,7 @@
 //! - `renamed`: commands with other names.
 //! - `sandbox`: the files that a server can open.
 //! - `service`: systemd's sockets and notifications.
+//! - `socket`: who can connect to the Unix socket.
 //! - `support`: starts servers with a configuration file.
 
 mod audit;
@@ -18,4 +19,5 @@ mod proxied;
 mod renamed;
 mod sandbox;
 mod service;
+mod socket;
 mod support;

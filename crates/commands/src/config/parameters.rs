@@ -2,7 +2,9 @@
 
 use undercroft_numbers::parse_integer;
 
-use super::parse::{addresses, file_name, memory, notifications, output_limits, percentiles, save};
+use super::parse::{
+    addresses, file_name, memory, mode, notifications, output_limits, percentiles, save,
+};
 use super::value::Value;
 
 /// A function that validates and normalizes a new value, given the old value and the new one. On
@@ -254,6 +256,9 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("bind", Checked("127.0.0.1 -::1", addresses)),
     Parameter::new("port", Integer(6379, 0, 65_535)),
     Parameter::fixed("unixsocket", Text("")),
+    // 0 stands for the default: 600, or 660 with a group.
+    Parameter::fixed("unixsocketperm", Checked("0", mode)),
+    Parameter::fixed("unixsocketgroup", Text("")),
     Parameter::new("tls-port", Integer(0, 0, 65_535)),
     Parameter::new("tls-cert-file", Text("")),
     Parameter::new("tls-key-file", Text("")),

@@ -37,6 +37,16 @@ pub(super) fn file_name(_: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> 
     }
 }
 
+/// Checks the mode of the Unix socket, an octal number.
+pub(super) fn mode(_: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let text = std::str::from_utf8(text).ok();
+    match text.and_then(|text| u32::from_str_radix(text, 8).ok()) {
+        None => Err("argument couldn't be parsed as an octal number"),
+        Some(mode) if mode <= 0o777 => Ok(format!("{mode:o}").into_bytes()),
+        Some(_) => Err("argument must be between 0 and 777 inclusive"),
+    }
+}
+
 /// Validates the value of `save`: pairs of seconds and numbers of changes.
 pub(super) fn save(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const INVALID: &str = "Invalid save parameters";

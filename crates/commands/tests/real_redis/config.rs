@@ -45,6 +45,7 @@ fn harmless(parameter: &&Parameter) -> bool {
         "audit-log",
         "audit-log-required",
         "sandbox",
+        "unixsocketgroup",
         "proxy-protocol",
         "proxy-protocol-sources",
     ]
@@ -234,7 +235,8 @@ fn patterns_match_the_same_names() {
             .map(|(name, _)| name)
             // Redis has `appendonly` and `appendfsync` only, and MIGRATE reaches every host.
             .filter(|name| {
-                let own: [&[u8]; 8] = [
+                let own: [&[u8]; 9] = [
+                    b"unixsocketgroup",
                     b"proxy-protocol",
                     b"proxy-protocol-sources",
                     b"sandbox",
@@ -300,7 +302,6 @@ const NOT_THERE: &[(&str, &str)] = &[
         "tls-session-cache-timeout",
         "the lifetime of tickets is fixed",
     ),
-    ("unixsocketperm", "a socket is for its user only"),
 ];
 
 #[test]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::unistd::Group;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind, getsockname,
@@ -61,6 +62,37 @@ impl Published {
     }
 }
 
+/// Who can connect to a Unix socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SocketAccess {
+    mode: u32,
+    /// The group of the socket's file, or `None` for the group of the server.
+    group: Option<u32>,
+}
+
+impl SocketAccess {
+    /// Returns the access with the values of `unixsocketperm` and `unixsocketgroup`. Without a mode, only
+    /// the server's user and the group can connect.
+    pub(crate) fn new(mode: u32, group: &str) -> Result<SocketAccess, Error> {
+        let fail = |error: io::Error| Error::new(format!("unixsocketgroup {group}"), error);
+        let found = match group.is_empty() {
+            true => None,
+            false => match Group::from_name(group).map_err(|error| fail(error.into()))? {
+                Some(found) => Some(found.gid.as_raw()),
+                None => {
+                    let text = "there is no group of this name";
+                    return Err(fail(io::Error::new(io::ErrorKind::NotFound, text)));
+                }
+            },
+        };
+        let default = if found.is_some() { 0o660 } else { 0o600 };
+        Ok(SocketAccess {
+            mode: if mode == 0 { default } else { mode },
+            group: found,
+        })
+    }
+}
+
 /// A connection that was just accepted.
 pub(crate) struct Accepted {
     pub(crate) socket: OwnedFd,
@@ -101,16 +133,20 @@ impl Listener {
         }
     }
 
-    /// Listens on a Unix socket with mode 0600. The socket is bound in a directory that no other
+    /// Listens on a Unix socket that the given users can connect to. The socket is bound in a directory that no other
     /// user can enter, and then moved to its path, so that other users can never connect. The
     /// socket of a dead server is replaced. Any other file at the path is an error.
-    pub(crate) fn unix(path: &Path, backlog: i32) -> Result<Listener, Error> {
+    pub(crate) fn unix(
+        path: &Path,
+        access: &SocketAccess,
+        backlog: i32,
+    ) -> Result<Listener, Error> {
         let fail = |error: io::Error| Error::new(format!("listening on {}", path.display()), error);
         let path = &std::path::absolute(path).map_err(fail)?;
         refuse_taken(path).map_err(fail)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)
             .map_err(|error| fail(error.into()))?;
-        let published = publish(&socket, path, backlog).map_err(fail)?;
+        let published = publish(&socket, path, access, backlog).map_err(fail)?;
         Ok(Listener {
             socket,
             name: path.display().to_string(),
@@ -269,11 +305,16 @@ fn refuse_taken(path: &Path) -> io::Result<()> {
 }
 
 /// Binds a socket in a private directory next to its path, and moves the socket to the path.
-fn publish(socket: &OwnedFd, path: &Path, backlog: i32) -> io::Result<Published> {
+fn publish(
+    socket: &OwnedFd,
+    path: &Path,
+    access: &SocketAccess,
+    backlog: i32,
+) -> io::Result<Published> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     let private = parent.join(format!(".undercroft-{}", std::process::id()));
     fs::DirBuilder::new().mode(0o700).create(&private)?;
-    let bound = bind_in(socket, &private, path, backlog);
+    let bound = bind_in(socket, (&private, path), access, backlog);
     // The directory is empty, unless moving the socket failed.
     let _ = fs::remove_file(private.join("s"));
     let removed = fs::remove_dir(&private);
@@ -282,7 +323,12 @@ fn publish(socket: &OwnedFd, path: &Path, backlog: i32) -> io::Result<Published>
     Ok(published)
 }
 
-fn bind_in(socket: &OwnedFd, private: &Path, path: &Path, backlog: i32) -> io::Result<Published> {
+fn bind_in(
+    socket: &OwnedFd,
+    (private, path): (&Path, &Path),
+    access: &SocketAccess,
+    backlog: i32,
+) -> io::Result<Published> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(private, flags, Mode::empty())?;
     // Bind the socket through the directory's descriptor, because the address of a Unix socket is
@@ -290,7 +336,16 @@ fn bind_in(socket: &OwnedFd, private: &Path, path: &Path, backlog: i32) -> io::R
     let address = format!("/proc/self/fd/{}/s", directory.as_raw_fd());
     bind(socket, &SocketAddrUnix::new(address)?)?;
     let file = private.join("s");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+    if let Some(group) = access.group {
+        std::os::unix::fs::chown(&file, None, Some(group)).map_err(|error| {
+            let text = format!(
+                "giving the socket to the group of unixsocketgroup: {error}; the server's user must be a \
+                 member of it"
+            );
+            io::Error::new(error.kind(), text)
+        })?;
+    }
+    fs::set_permissions(&file, fs::Permissions::from_mode(access.mode))?;
     let status = fs::symlink_metadata(&file)?;
     listen(socket, backlog)?;
     fs::rename(&file, path)?;
