@@ -248,7 +248,7 @@ impl Server {
                             "; this kernel enforces only a part of this (Landlock before ABI 7)",
                     }
                 ));
-                // It is entered only once.
+                // A server enters its sandbox only once.
                 let _ = self.shared.files.sandbox.set(sandbox);
                 Ok(())
             }
@@ -301,7 +301,7 @@ impl Server {
             .into_iter()
             .filter_map(|name| folder_of(path(name)?))
             .collect();
-        read.extend(folders.into_iter().filter_map(|name| path(name)));
+        read.extend(folders.into_iter().filter_map(path));
         Folders { written, read }
     }
 

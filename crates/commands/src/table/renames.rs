@@ -68,7 +68,7 @@ impl Renames {
             return Some(command.name.as_bytes());
         }
         let is_hidden = |hidden: &&str| hidden.as_bytes().eq_ignore_ascii_case(name);
-        (!self.hidden.iter().any(|hidden| is_hidden(&hidden))).then_some(name)
+        (!self.hidden.iter().any(is_hidden)).then_some(name)
     }
 
     /// Returns the words of a call with the true name of the command, or `None` if clients cannot call

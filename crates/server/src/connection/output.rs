@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn output_beyond_the_socket_buffer_is_sent_later() {
         let (ours, mut theirs) = UnixStream::pair().expect("sockets");
-        let mut ours = Transport::new(ours.into(), None).expect("no TLS");
+        let mut ours = Transport::new(ours.into(), None, false).expect("no TLS");
         let (mut output, mut spares) = (Output::default(), SpareBuffers::default());
         let mut traffic = Traffic::default();
         let (mut expected, mut received) = (Vec::new(), Vec::new());

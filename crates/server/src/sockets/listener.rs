@@ -62,7 +62,7 @@ impl Published {
     }
 }
 
-/// Who can connect to a Unix socket.
+/// The users that can connect to a Unix socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SocketAccess {
     mode: u32,

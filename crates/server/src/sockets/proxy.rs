@@ -28,7 +28,7 @@ pub(crate) struct Header {
     announced: Option<Announced>,
 }
 
-/// What a header announces.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announced {
     /// The address of the client.

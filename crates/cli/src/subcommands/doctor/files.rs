@@ -6,8 +6,8 @@ use std::path::Path;
 
 use undercroft_engine::Store;
 
+use super::findings::{Findings, Severity};
 use super::settings::Described;
-use super::{Findings, Severity};
 
 /// Mode bits of the group and of all other users.
 const OTHERS: u32 = 0o077;

@@ -1,73 +1,22 @@
 //! Implements `undercroft doctor`, which reports weaknesses of a store's and a server's protection.
 //!
 //! - `files`: checks the owners and modes of files.
+//! - `findings`: describes weaknesses.
 //! - `server`: checks the settings and the users of a server.
 //! - `settings`: collects these from a running server, or from a configuration file.
 
 mod files;
+mod findings;
 mod server;
 mod settings;
 
 use serde_json::json;
 
+use self::findings::{Finding, Findings, Severity};
 use crate::arguments::doctor::Doctor;
 use crate::failure::{FAILURE, Outcome, SUCCESS};
 use crate::out::say;
 use crate::store::{self, Access};
-
-/// How dangerous a weakness is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Severity {
-    /// A protection that is not used, or a habit that makes other weaknesses worse.
-    Low,
-    /// A weakness that needs another one, or a local attacker.
-    Medium,
-    /// A weakness that gives access to data or to the machine.
-    High,
-}
-
-impl Severity {
-    fn name(self) -> &'static str {
-        match self {
-            Severity::Low => "low",
-            Severity::Medium => "medium",
-            Severity::High => "high",
-        }
-    }
-}
-
-/// A weakness.
-#[derive(Debug)]
-struct Finding {
-    severity: Severity,
-    /// The weakness, with the file, parameter or user that has it.
-    what: String,
-    /// What it allows.
-    why: &'static str,
-    /// What to do.
-    remedy: String,
-}
-
-/// Collects findings.
-#[derive(Debug, Default)]
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn add(
-        &mut self,
-        severity: Severity,
-        what: impl Into<String>,
-        why: &'static str,
-        remedy: impl Into<String>,
-    ) {
-        self.0.push(Finding {
-            severity,
-            what: what.into(),
-            why,
-            remedy: remedy.into(),
-        });
-    }
-}
 
 pub(crate) fn run(arguments: &Doctor) -> Outcome {
     let mut findings = Findings::default();

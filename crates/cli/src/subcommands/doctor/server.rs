@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use super::findings::{Findings, Severity};
 use super::settings::{Described, is_loopback};
-use super::{Findings, Severity};
 
 /// The shortest password that is not reported, in characters.
 const PASSWORD_MIN: usize = 16;
