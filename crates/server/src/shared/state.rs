@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
-use undercroft_commands::config::{Config, Parameter};
 use undercroft_commands::audit::{AuditEvent, AuditLog, AuditResult};
+use undercroft_commands::config::{Config, Parameter};
 use undercroft_commands::context::{Interpreter, Pause, Process};
 use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
