@@ -36,7 +36,7 @@ const SKIPPED: &str = "
     sanitize-dump-payload server_cpulist set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout
     slave-announce-ip slave-announce-port slave-ignore-maxmemory slave-lazy-flush slave-priority slave-read-only
     slave-serve-stale-data socket-mark-id syslog-enabled syslog-facility
-    syslog-ident tls-dh-params-file tls-session-cache-timeout tracking-table-max-keys
+    syslog-ident tls-dh-params-file tls-session-cache-timeout
 ";
 
 const NO_TLS_TO_SOURCE: &str =

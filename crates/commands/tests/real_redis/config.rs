@@ -235,7 +235,8 @@ fn patterns_match_the_same_names() {
             .map(|(name, _)| name)
             // Redis has `appendonly` and `appendfsync` only, and MIGRATE reaches every host.
             .filter(|name| {
-                let own: [&[u8]; 9] = [
+                let own: [&[u8]; 10] = [
+                    b"tls-auth-clients-user",
                     b"unixsocketgroup",
                     b"proxy-protocol",
                     b"proxy-protocol-sources",
