@@ -213,6 +213,10 @@ const OTHERWISE: &[(&str, &str)] = &[
         "all filters may be given together, each once",
     ),
     ("client|list", "one block around one argument less"),
+    (
+        "client|tracking",
+        "its first argument has the name that it has in CLIENT NO-EVICT",
+    ),
     ("command|getkeys", "Redis tells none"),
     ("command|getkeysandflags", "Redis tells none"),
     ("config|get", "one block around one argument less"),

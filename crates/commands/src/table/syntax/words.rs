@@ -56,6 +56,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("start|end_index", "index"),
     ("start|end|index_unit", "index"),
     ("strategy|operator|threshold|LIMIT", "trim"),
+    ("YES|NO", "mode"),
     ("YES|SYNC|NO", "mode"),
 ];
 
