@@ -150,6 +150,24 @@ mod tests {
     }
 
     #[test]
+    fn damaged_positions_do_not_leave_the_ring() {
+        let (_directory, segment) = store();
+        let shards = ShardSet::one(0);
+        for position in [u64::MAX, u64::MAX - 15, shard::CHANGED_BYTES - 4, 1] {
+            let set = segment.write(shards, |transaction| {
+                transaction.set_root(0, WORD, position)
+            });
+            set.expect("room");
+            let to = add(&segment, &[vec![b'k'; 100]]);
+            assert!(to.is_multiple_of(8), "{position:#x}");
+            // A reader that knows the damaged position reads no further than the ring is long.
+            let mut bytes = Vec::new();
+            segment.read_changed_keys(0, (position, to), &mut bytes);
+            assert!(bytes.len() as u64 <= shard::CHANGED_BYTES);
+        }
+    }
+
+    #[test]
     fn damaged_records_stand_for_all_keys() {
         for bytes in [
             &[0; 16][..],

@@ -73,7 +73,8 @@ impl Transaction<'_> {
     ) -> Result<(), Error> {
         // Readers must see that the shard is being changed before the data changes.
         self.open_first()?;
-        let tail = self.view.root(index, word);
+        // A damaged position must not lead a record beyond the ring.
+        let tail = self.view.root(index, word) & !7;
         let end = self.write_changed_key(index, tail, changed);
         if self.in_parts {
             self.keep_for_parts(index, word, changed);
@@ -92,8 +93,11 @@ impl Transaction<'_> {
         let length = HEADER + (key.len() as u64).next_multiple_of(8);
         debug_assert!(length <= HEADER + CHANGED_KEY_MAX);
         let left = shard::CHANGED_BYTES - (tail & (shard::CHANGED_BYTES - 1));
-        let start = if length <= left { tail } else { tail + left };
-        let end = start + length;
+        let start = match length <= left {
+            true => tail,
+            false => tail.wrapping_add(left),
+        };
+        let end = start.wrapping_add(length);
         let announced = mapping.word(at(segment, index, shard::CHANGED_ANNOUNCED));
         if announced.load(Ordering::Relaxed) < end {
             announced.store(end, Ordering::Relaxed);

@@ -346,7 +346,8 @@ impl Connection {
         let reason = "a TLS handshake on a port that does not encrypt";
         shared.audit_connection(&self.session.peer.address, self.session.id, reason);
         log(format_args!(
-            "closed client {} at {}: it begins a TLS handshake, but this port does not encrypt              (tls-port sets one that does)",
+            "closed client {} at {}: it begins a TLS handshake, but this port does not encrypt (tls-port \
+             sets one that does)",
             self.session.id, self.session.peer.address
         ));
         // The connection ends, also if the client is gone.

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::shared::tracking::Push;
+use crate::shared::tracking::{Push, collapse};
 
 /// The maximum number of invalidations that are kept for connections on separate threads. Beyond it,
 /// one invalidation of all keys replaces those of each connection.
@@ -24,12 +24,9 @@ pub(super) struct Invalidations {
 impl Invalidations {
     /// Keeps a push for a connection on another thread.
     pub(super) fn keep(&mut self, push: Push) {
-        if self.kept.len() < KEPT {
-            return self.kept.push(push);
+        self.kept.push(push);
+        if self.kept.len() > KEPT {
+            collapse(&mut self.kept);
         }
-        let mut all: Vec<Push> = self.kept.drain(..).chain([push]).collect();
-        all.sort_by_key(|push| push.token);
-        all.dedup_by_key(|push| push.token);
-        self.kept = all.iter().map(Push::all_of).collect();
     }
 }

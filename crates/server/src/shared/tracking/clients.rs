@@ -98,6 +98,13 @@ impl Clients {
         }
     }
 
+    /// Remembers that a connection reads a key.
+    pub(super) fn remember(&mut self, key: &[u8], id: u64) {
+        let clients = &self.clients;
+        let tracks = |id| clients.contains_key(&id);
+        self.table.remember(key, id, tracks);
+    }
+
     /// Invalidates a key that the client with the number `origin` has changed. The connections in
     /// BCAST mode are told by [`tell_prefixes`](Self::tell_prefixes).
     pub(super) fn invalidate(&mut self, key: &[u8], origin: u64, delivery: &mut impl Delivery) {

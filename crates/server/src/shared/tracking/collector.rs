@@ -10,7 +10,11 @@ use undercroft_engine::{Error, Store};
 
 use crate::shared::registry::Registry;
 use crate::shared::tracking::clients::{Clients, Delivery, Route};
-use crate::shared::tracking::push::Push;
+use crate::shared::tracking::push::{Push, collapse};
+
+/// The maximum number of pushes that wait for a thread. Beyond it, one invalidation of all keys replaces
+/// those of each connection.
+const PUSHES_MAX: usize = 100_000;
 
 /// The connections of a server that track keys.
 ///
@@ -69,7 +73,12 @@ impl Delivery for Posting<'_> {
 
     fn post(&mut self, thread: usize, push: Push) {
         let inbox = &self.inboxes[thread];
-        lock(&inbox.pushes).push(push);
+        let mut pushes = lock(&inbox.pushes);
+        pushes.push(push);
+        if pushes.len() > PUSHES_MAX {
+            collapse(&mut pushes);
+        }
+        drop(pushes);
         if !inbox.has_any.swap(true, Ordering::AcqRel) {
             (self.around.wake)(thread);
         }
@@ -141,7 +150,7 @@ impl Tracking {
         around: &Surroundings<'_>,
     ) {
         let mut clients = lock(&self.clients);
-        keys.for_each(|key| clients.table.remember(key, id));
+        keys.for_each(|key| clients.remember(key, id));
         clients.limit(around.most_keys, &mut self.posting(around));
     }
 

@@ -17,4 +17,4 @@ mod push;
 mod table;
 
 pub(crate) use collector::{Surroundings, Tracking};
-pub(crate) use push::Push;
+pub(crate) use push::{Push, collapse};

@@ -32,9 +32,19 @@ pub(crate) struct Push {
     pub(super) subject: Subject,
 }
 
+/// Replaces the pushes for each connection by one that stands for all of them. A connection may receive
+/// pushes of its own and those of others, which have different forms.
+pub(crate) fn collapse(pushes: &mut Vec<Push>) {
+    pushes.sort_by_key(|push| (push.token, push.is_redirected));
+    pushes.dedup_by_key(|push| (push.token, push.is_redirected));
+    for push in pushes {
+        *push = push.all_of();
+    }
+}
+
 impl Push {
     /// Returns a push that stands for all that the connection could have missed.
-    pub(crate) fn all_of(&self) -> Push {
+    fn all_of(&self) -> Push {
         Push {
             subject: Subject::All,
             ..self.clone()
@@ -107,6 +117,25 @@ mod tests {
         };
         push.append(session, &mut out);
         String::from_utf8_lossy(&out).replace("\r\n", " ")
+    }
+
+    #[test]
+    fn collapsed_pushes_reach_every_connection_in_both_forms() {
+        let push = |token, is_redirected, key: &[u8]| Push {
+            token,
+            is_redirected,
+            subject: Subject::Read(key.into()),
+        };
+        let mut pushes = vec![
+            push(2, true, b"a"),
+            push(1, false, b"b"),
+            push(2, false, b"c"),
+            push(1, false, b"d"),
+            push(2, true, b"e"),
+        ];
+        collapse(&mut pushes);
+        let all = |token, is_redirected| push(token, is_redirected, b"").all_of();
+        assert_eq!(pushes, [all(1, false), all(2, false), all(2, true)]);
     }
 
     #[test]

@@ -7,12 +7,18 @@ use std::sync::Arc;
 struct Readers {
     /// The IDs of the connections, in ascending order.
     ids: Vec<u64>,
+    /// The number of IDs beyond which those of closed connections are removed.
+    most: usize,
     /// The index of the key in the list of keys.
     place: usize,
 }
 
+/// The number of connections of a key from which closed ones are looked for.
+const READERS_MIN: usize = 16;
+
 /// The keys that connections have read. As in Redis, the entries of a closed connection stay until
-/// the key changes or is evicted.
+/// the key changes or is evicted, but each key has at most twice as many as there are connections, or
+/// [`READERS_MIN`].
 #[derive(Default)]
 pub(super) struct Table {
     readers: HashMap<Arc<[u8]>, Readers>,
@@ -35,12 +41,13 @@ impl Table {
         self.items
     }
 
-    /// Remembers that a connection reads a key.
-    pub(super) fn remember(&mut self, key: &[u8], id: u64) {
+    /// Remembers that a connection reads a key. `tracks` returns whether a connection still tracks keys.
+    pub(super) fn remember(&mut self, key: &[u8], id: u64, tracks: impl Fn(u64) -> bool) {
         if !self.readers.contains_key(key) {
             let key: Arc<[u8]> = key.into();
             let readers = Readers {
                 ids: Vec::new(),
+                most: READERS_MIN,
                 place: self.keys.len(),
             };
             self.keys.push(Arc::clone(&key));
@@ -51,6 +58,13 @@ impl Table {
         {
             readers.ids.insert(place, id);
             self.items += 1;
+            let before = readers.ids.len();
+            if before > readers.most {
+                readers.ids.retain(|id| tracks(*id));
+                let left = readers.ids.len();
+                readers.most = READERS_MIN.max(2 * left);
+                self.items -= (before - left) as u64;
+            }
         }
     }
 
@@ -94,6 +108,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn closed_connections_do_not_accumulate() {
+        let mut table = Table::default();
+        for id in 0..10_000 {
+            table.remember(b"key", id, |other| other + 5 > id);
+            assert!(
+                table.items() <= READERS_MIN as u64,
+                "{id}: {}",
+                table.items()
+            );
+        }
+        let (_, ids) = table.take(b"key").expect("a known key");
+        assert!(ids.ends_with(&[9995, 9996, 9997, 9998, 9999]));
+        assert_eq!(table.items(), 0);
+    }
+
+    #[test]
     fn table_matches_a_naive_map() {
         let mut random = fastrand::Rng::with_seed(4);
         let (mut table, mut model) = (Table::default(), BTreeMap::<Vec<u8>, BTreeSet<u64>>::new());
@@ -102,7 +132,7 @@ mod tests {
             match random.u32(..10) {
                 0..6 => {
                     let id = random.u64(..5);
-                    table.remember(&key, id);
+                    table.remember(&key, id, |_| true);
                     model.entry(key).or_default().insert(id);
                 }
                 6..8 => {
