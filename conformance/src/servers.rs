@@ -409,6 +409,21 @@ pub fn start_undercroft(settings: Settings) -> Result<Option<Server>> {
     Server::start(Kind::Undercroft, settings).map(Some)
 }
 
+/// Starts two servers of one store. Returns `None` as [`start_undercroft`] does.
+///
+/// # Errors
+/// Returns the errors of [`start_undercroft`].
+pub fn start_two() -> Result<Option<(Server, Server)>> {
+    let Some(one) = start_undercroft(Settings::default())? else {
+        return Ok(None);
+    };
+    let settings = Settings {
+        store: Some(one.store()),
+        ..Settings::default()
+    };
+    Ok(start_undercroft(settings)?.map(|two| (one, two)))
+}
+
 fn spare_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

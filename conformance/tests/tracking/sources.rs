@@ -4,7 +4,7 @@ use std::process::Command as Process;
 use std::time::{Duration, Instant};
 
 use undercroft_conformance::resp::Reply;
-use undercroft_conformance::servers::{Kind, Server, Settings, undercroft_binary};
+use undercroft_conformance::servers::{Kind, Server, Settings, start_two, undercroft_binary};
 
 use crate::support::{Invalidated, Tracked, info, keys, redirection, serve};
 
@@ -21,19 +21,9 @@ pub(crate) fn embedded(server: &Server, words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {output:?}");
 }
 
-fn two() -> Option<(Server, Server)> {
-    let one = serve(Settings::default())?;
-    let settings = Settings {
-        store: Some(one.store()),
-        ..Settings::default()
-    };
-    let two = serve(settings)?;
-    Some((one, two))
-}
-
 #[test]
 fn changes_by_other_processes_are_told_without_a_command() {
-    let Some((one, two)) = two() else {
+    let Some((one, two)) = start_two().expect("our servers start") else {
         return;
     };
     let mut client = Tracked::resp3(&one);

@@ -2,20 +2,9 @@
 
 use undercroft_conformance::client::Client;
 use undercroft_conformance::resp::Reply;
-use undercroft_conformance::servers::{Server, Settings};
+use undercroft_conformance::servers::{Server, Settings, start_two};
 
 use crate::support::{call, connect, serve, text, wait_for_end, wait_until};
-
-/// Starts two servers of one store.
-fn two() -> Option<(Server, Server)> {
-    let one = serve(Settings::default())?;
-    let settings = Settings {
-        store: Some(one.store()),
-        ..Settings::default()
-    };
-    let two = serve(settings)?;
-    Some((one, two))
-}
 
 fn is_denied(reply: &Reply) -> bool {
     text(reply).starts_with("NOPERM")
@@ -30,7 +19,7 @@ fn logged_in(server: &Server) -> Client {
 
 #[test]
 fn change_at_one_server_applies_at_the_other_at_once() {
-    let Some((one, two)) = two() else {
+    let Some((one, two)) = start_two().expect("our servers start") else {
         return;
     };
     let mut admin = connect(&one);
@@ -54,7 +43,7 @@ fn change_at_one_server_applies_at_the_other_at_once() {
 
 #[test]
 fn deleted_user_loses_its_connections_to_all_servers() {
-    let Some((one, two)) = two() else {
+    let Some((one, two)) = start_two().expect("our servers start") else {
         return;
     };
     let mut admin = connect(&one);
@@ -137,7 +126,7 @@ fn connections_of_another_server_survive_a_start_with_the_same_users() {
 
 #[test]
 fn rights_change_while_servers_are_busy() {
-    let Some((one, two)) = two() else {
+    let Some((one, two)) = start_two().expect("our servers start") else {
         return;
     };
     let mut admin = connect(&one);
