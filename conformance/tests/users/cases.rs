@@ -321,6 +321,8 @@ fn rights_to_read_and_write_differ() {
         ACL DRYRUN command-test MIGRATE whatever whatever \"\" 0 5000 AUTH2 KEYS 123 KEYS rw
         ACL DRYRUN command-test MIGRATE whatever whatever \"\" 0 5000 AUTH2 USER KEYS KEYS read
         ACL DRYRUN command-test MIGRATE whatever whatever \"\" 0 5000 KEYS read KEYS rw
+        ACL DRYRUN command-test MIGRATE whatever whatever other 0 5000 KEYS
+        ACL DRYRUN command-test MIGRATE whatever whatever \"\" 0 5000 COPY KEYS
         ACL DRYRUN command-test SORT read STORE write
         ACL DRYRUN command-test SORT read STORE read
         ACL DRYRUN command-test SORT write STORE write

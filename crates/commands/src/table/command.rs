@@ -351,7 +351,7 @@ impl Command {
 
 /// Returns the range of the keys of MIGRATE that this specification describes: either its key
 /// argument, or, if that is empty, the arguments after the option KEYS. As in Redis, it has no keys if
-/// it has both.
+/// it has both, and an option without arguments does not count.
 #[cold]
 fn range_of_migrate(spec: &KeySpec, arguments: &[&[u8]]) -> Option<(usize, i32)> {
     let is_list = spec.keyword.is_some();
@@ -359,7 +359,7 @@ fn range_of_migrate(spec: &KeySpec, arguments: &[&[u8]]) -> Option<(usize, i32)>
     while let Some(option) = arguments.get(place) {
         let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
         // The keys can contain the word KEYS too, so the option is the first one.
-        if is(b"KEYS") {
+        if is(b"KEYS") && place + 1 < arguments.len() {
             return (is_list && arguments[3].is_empty()).then_some((place + 1, -1));
         }
         place += match () {
