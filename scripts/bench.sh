@@ -6,7 +6,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-table=${1:?which table: core, types, feeds, python, php, everyday, server, cache, objects, streams, scripts, growth, links or durable}
+table=${1:?which table: core, types, feeds, python, php, everyday, server, cache, objects, streams, scripts, growth, links, network or durable}
 shift
 [[ -z ${QUICK:-} ]] || set -- --quick "$@"
 scripts/setup/environment.sh scripts/setup/requirements-dev.txt scripts/setup/requirements-bench.txt

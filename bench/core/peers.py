@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -137,14 +137,16 @@ def wait_for(server: Server, log: Path) -> None:
         time.sleep(0.02)
 
 
-def redis_server(directory: Path, tcp: bool = False) -> contextlib.AbstractContextManager[Server]:
+def redis_server(
+    directory: Path, tcp: bool = False, extra: Sequence[str] = ()
+) -> contextlib.AbstractContextManager[Server]:
     """Run Debian's redis-server without persistence, to compare with a store without a journal."""
     path = directory / "redis.sock"
     port = free_port() if tcp else 0
     options = ["--port", str(port), "--unixsocket", str(path), "--dir", str(directory)]
     # Some clients open a thousand connections at once.
     options += ["--tcp-backlog", "4096"]
-    command = ["redis-server", *options, "--save", "", "--appendonly", "no"]
+    command = ["redis-server", *options, "--save", "", "--appendonly", "no", *extra]
     return serving("redis-server", command, path, port)
 
 
@@ -155,12 +157,14 @@ def free_port() -> int:
     return port
 
 
-def undercroft_server(directory: Path, binaries: Path) -> contextlib.AbstractContextManager[Server]:
+def undercroft_server(
+    directory: Path, binaries: Path, extra: Sequence[str] = ()
+) -> contextlib.AbstractContextManager[Server]:
     """Run ``undercroft serve`` with one thread, like redis-server, on ``directory/served``."""
     path = directory / "undercroft.sock"
     command = [str(binaries / "undercroft"), "serve", "--store", str(directory / "served")]
     options = ["--port", "0", "--unixsocket", str(path), "--threads", "1", "--maxmemory", "0"]
-    return serving("undercroft serve", [*command, *options], path)
+    return serving("undercroft serve", [*command, *options, *extra], path)
 
 
 def has(*commands: str) -> str | None:

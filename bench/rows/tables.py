@@ -10,7 +10,7 @@ from rows.durable import served as durable
 from rows.languages import caches, interface, native, php
 from rows.links import files, replication
 from rows.python import calls, channels, classic, embedded, everyday, objects, remote, services
-from rows.servers import growth, loads, messages, served
+from rows.servers import growth, loads, messages, network, served
 from rows.types import feeds, feeds_classic, lists, many, scripts, sets, streams
 
 __all__ = ["TABLES", "Bench"]
@@ -110,6 +110,10 @@ TABLES: dict[str, dict[str, Group]] = {
         "export": files.export_rows,
         "source": replication.source_rows,
         "following": replication.following_rows,
+    },
+    "network": {
+        "tls": network.tls_rows,
+        "tracking": network.tracking_rows,
     },
     "growth": {
         "life": growth.rows,

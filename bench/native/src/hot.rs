@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_embedded::StoreOf;
+use undercroft_engine::messages::Tracker;
 
 use crate::fresh_store;
 
@@ -34,6 +35,22 @@ pub(crate) struct Loop {
     /// The number of passes over all keys.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
+    /// The keys that the clients of a server track.
+    #[arg(long, value_enum, default_value_t = Tracked::None)]
+    tracked: Tracked,
+}
+
+/// The keys that the clients of a server track.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Tracked {
+    /// No client tracks keys.
+    None,
+    /// As many other keys.
+    Other,
+    /// Each key.
+    Each,
+    /// All keys of the store.
+    All,
 }
 
 /// Returns keys in an order that no prefetcher can predict and that is the same in every run.
@@ -141,6 +158,21 @@ impl Loop {
         let (_directory, store) = filled(&keys);
         let mut out = Vec::with_capacity(VALUE);
         let mut session = store.0.session();
+        let mut tracker = Tracker::new(&store.0.store);
+        if self.tracked != Tracked::None {
+            let mut tracked = tracker.begin().expect("room");
+            if self.tracked == Tracked::All {
+                tracker.track_all().expect("no process holds a lock");
+            }
+            for key in &keys {
+                let read = match self.tracked {
+                    Tracked::None | Tracked::All => break,
+                    Tracked::Other => &key[..KEY - 1],
+                    Tracked::Each => &key[..],
+                };
+                tracked.add(read, true);
+            }
+        }
         for round in 0..self.rounds {
             let value = value(round);
             for key in &keys {

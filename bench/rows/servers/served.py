@@ -47,11 +47,14 @@ def _load(server: Server, operation: str, pipeline: int, requests: int) -> Load:
     return load(server, requests, *options, "-r", str(KEYS))
 
 
-def load(server: Server, requests: int, *options: str, limit: float = 120) -> Load:
-    """Run redis-benchmark once, on the client's core."""
+def load(
+    server: Server, requests: int, *options: str, limit: float = 120, socket: bool = True
+) -> Load:
+    """Run redis-benchmark once, on the client's core, by default on the server's unix socket."""
     command = [
         *("taskset", "--cpu-list", str(peers.CLIENT_CORE), "redis-benchmark"),
-        *("-s", str(server.path), "-n", str(requests), "--csv", *options),
+        *(("-s", str(server.path)) if socket else ()),
+        *("-n", str(requests), "--csv", *options),
     ]
     before, tool, start = server.cpu(), _children(), time.monotonic()
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit)

@@ -104,7 +104,7 @@ fn transaction_with_very_many_keys_invalidates_all() {
         return;
     };
     let mut client = Tracked::resp3(&server);
-    client.calls("CLIENT TRACKING on\nGET key");
+    client.calls("CLIENT TRACKING on BCAST");
     let name = "k".repeat(10_000);
     let names: Vec<String> = (0..40).map(|number| format!("{name}{number}")).collect();
     let mut words = vec!["MSET"];

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use undercroft_engine::messages::{ChangedKey, Tracker};
@@ -51,6 +52,7 @@ impl Told {
 fn tracker(store: &Store) -> Tracker<&Store> {
     let mut tracker = Tracker::new(store);
     tracker.begin().expect("room");
+    tracker.track_all().expect("no lock");
     tracker
 }
 
@@ -236,6 +238,7 @@ fn nothing_is_recorded_without_trackers() {
     first.end();
     store.set(0, b"b", b"value").expect("room");
     first.begin().expect("room");
+    first.track_all().expect("no lock");
     assert_eq!(Told::by(&mut first), Told::default());
     store.set(0, b"c", b"value").expect("room");
     assert_eq!(Told::by(&mut first).keys.len(), 1);
@@ -278,4 +281,130 @@ fn descriptor_announces_changes() {
             "{told:?}"
         );
     }
+}
+
+#[test]
+fn only_tracked_keys_are_told() {
+    let (_directory, store) = fresh::store(1);
+    let seed = fresh::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut tracker = Tracker::new(&store);
+    let mut tracked = tracker.begin().expect("room");
+    let mut model = BTreeSet::new();
+    let (mut changes, mut spurious) = (0, 0);
+    for round in 0..2000 {
+        let key = format!("key {}", random.u32(..100)).into_bytes();
+        match random.u32(..20) {
+            0..5 => drop(tracked.add(&key, model.insert(key.clone()))),
+            5..9 if model.remove(&key) => tracked.remove(&key),
+            9 if random.bool() => {
+                tracked.clear();
+                model.clear();
+            }
+            _ => {}
+        }
+        let key = format!("key {}", random.u32(..100)).into_bytes();
+        let database = random.usize(..DATABASES);
+        store.set(database, &key, &[round as u8]).expect("room");
+        let told = Told::by(&mut tracker);
+        assert!(!told.all && told.keys.iter().all(|told| *told == key));
+        let is_tracked = model.contains(&key);
+        assert!(told.keys.len() == 1 || !is_tracked, "seed {seed}");
+        changes += 1;
+        spurious += usize::from(!is_tracked && told.keys.len() == 1);
+    }
+    assert!(spurious < changes / 20, "{spurious} (seed {seed})");
+    tracker.track_all().expect("no lock");
+    store.set(0, b"other", b"value").expect("room");
+    assert_eq!(Told::by(&mut tracker).keys.len(), 1);
+    tracker.track_fewer();
+    store.set(0, b"other", b"value").expect("room");
+    assert_eq!(Told::by(&mut tracker).keys.len(), 0, "seed {seed}");
+}
+
+#[test]
+fn key_that_is_read_during_a_transaction_is_in_doubt() {
+    let directory = fresh::directory();
+    let path = directory.path().join("store");
+    let (store, server) = (fresh::handle(&path), fresh::handle(&path));
+    let mut tracker = Tracker::new(&server);
+    let mut tracked = tracker.begin().expect("room");
+    let mut in_doubt = false;
+    let done = store.transact(store.all_shards(), |running| {
+        running.access().set(0, b"key", b"value")
+    });
+    done.expect("room");
+    let tracked = std::sync::Mutex::new(&mut tracked);
+    let doubt = std::sync::Mutex::new(&mut in_doubt);
+    let done = store.transact(store.all_shards(), |running| {
+        running.access().set(0, b"key", b"other")?;
+        **doubt.lock().expect("one thread") = tracked.lock().expect("one thread").add(b"key", true);
+        Ok::<_, Error>(())
+    });
+    done.expect("room");
+    assert!(in_doubt);
+    assert_eq!(Told::by(&mut tracker), Told::default(), "it was not seen");
+}
+
+#[test]
+fn change_after_a_read_is_told_or_was_in_doubt() {
+    const ROUNDS: u64 = 50_000;
+    let directory = fresh::directory();
+    let path = directory.path().join("store");
+    let (store, server) = (fresh::handle(&path), fresh::handle(&path));
+    let seed = fresh::seed();
+    // One change is made in each round, at any moment.
+    let (begun, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let wait_for = |counter: &AtomicU64, round: u64| {
+        while counter.load(Ordering::Acquire) < round {
+            std::hint::spin_loop();
+        }
+    };
+    let pause = |most: u32, random: &mut fastrand::Rng| {
+        (0..random.u32(..most)).for_each(|_| std::hint::spin_loop());
+    };
+    let set = |round: u64| {
+        let done = store.transact(store.all_shards(), |running| {
+            running.access().set(0, b"key", &round.to_le_bytes())?;
+            // The transaction lasts for a while after the change.
+            (0..10_u8).try_for_each(|other| running.access().set(0, &[other], b"value"))
+        });
+        done.expect("room");
+    };
+    set(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            for round in 1..=ROUNDS {
+                wait_for(&begun, round);
+                pause(5, &mut random);
+                set(round);
+                done.store(round, Ordering::Release);
+            }
+        });
+        let mut random = fastrand::Rng::with_seed(!seed);
+        let mut tracker = Tracker::new(&server);
+        let mut tracked = tracker.begin().expect("room");
+        let (mut outdated, mut doubts, mut missed) = (0, 0, Vec::new());
+        for round in 1..=ROUNDS {
+            begun.store(round, Ordering::Release);
+            pause(100, &mut random);
+            let in_doubt = tracked.add(b"key", true);
+            let mut found = Vec::new();
+            server.get(0, b"key", &mut found).expect("no lock");
+            wait_for(&done, round);
+            let told = Told::by(&mut tracker);
+            let is_told = told.all || told.keys.contains(&b"key"[..]);
+            if found != round.to_le_bytes() {
+                outdated += 1;
+                doubts += usize::from(!is_told);
+                if !is_told && !in_doubt {
+                    missed.push(round);
+                }
+            }
+            tracked.remove(b"key");
+        }
+        println!("{outdated} outdated values, {doubts} of them only in doubt (seed {seed})");
+        assert_eq!(missed, [], "the changes of these rounds were not told");
+    });
 }

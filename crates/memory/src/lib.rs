@@ -100,6 +100,8 @@ pub use messages::ring::counter_of;
 pub use messages::ring_reader::{Look, RingReader, RingRecord};
 pub use messages::ring_writer::RingCounts;
 pub use messages::seat::{Seat, SeatName};
+pub use messages::tracked_keys::TrackedSlot;
+pub use messages::trackers::TrackerPlace;
 pub use messages::waiters::Patience;
 pub use objects::pinned::{Pinned, PinnedBlock};
 pub use objects::staged::{Staged, SuspendedBlock};

@@ -31,7 +31,7 @@ fn constants() -> BTreeMap<String, u64> {
             REDO_DURABLE REDO_SIZE REDO_WRITER REDO_SYNCS REDO_FAILED REDO_EPOCH REDO_BEFORE
             REDO_HEAP_STEP CHECKPOINT CHECKPOINT_OWNER CHECKPOINT_AT CHECKPOINT_BYTES
             CHECKPOINT_TIME REDO_SEGMENT REDO_SYNCER REDO_FILLED CHECKPOINT_RATE CHECKPOINT_GROWTH REPLICA REDO_BEGIN
-            TRACKED TRACKERS TRACKER_COUNT
+            TRACKED TRACKS_ALL TRACKERS TRACKER_COUNT
             GENERATION_BASE;
         slot: TABLE STRIDE GENERATION PID CLAIMED TENANT NAMESPACES USERS FOLLOWER SENDER PINS_USED PINS PIN_COUNT PIN_STRIDE
             PIN PIN_SINCE PIN_BYTES RECORDS RECORD_COUNT
@@ -41,7 +41,7 @@ fn constants() -> BTreeMap<String, u64> {
             FREE_COUNT GRAVEYARD RETURNING STAGING HINT_BITS CLASSES AGE LEFT_SINCE LEFT_BYTES
             LEFT_PLACE LEFT_UNTIL LEFT_OBJECTS LEFT_END ROOTS ROOT_WORDS HINTS
             HINT_BITS_MAX HINT_BITS_MIN CHANGES CHANGE_COUNT CHANGES_A_KEY CHANGED CHANGED_ANNOUNCED
-            CHANGED_DATA CHANGED_BYTES LOG LOG_RESERVED_MIN;
+            CHANGED_DATA CHANGED_BYTES TRACKED_KEYS TRACKED_SLOTS LOG LOG_RESERVED_MIN;
         ring: LOCK TAIL ANNOUNCED RESERVED RECORDS UNCOUNTED COUNTERS COUNTER_COUNT DATA DATA_MIN
             DATA_MAX;
         redo: PATH_LENGTH PATH PATH_MAX DATA DATA_MIN DATA_MAX;
@@ -61,7 +61,10 @@ fn constants() -> BTreeMap<String, u64> {
     ];
     let in_page = |(name, value): (&'static str, u64)| {
         let field = name.starts_with("control::")
-            && !matches!(name, "control::START" | "control::TRACKER_COUNT");
+            && !matches!(
+                name,
+                "control::START" | "control::TRACKER_COUNT" | "control::TRACKS_ALL"
+            );
         (name, value - if field { layout::control::START } else { 0 })
     };
     let all = in_modules.map(in_page).into_iter().chain(top);

@@ -127,7 +127,8 @@ impl Context<'_> {
     pub(crate) fn remember(&self, keys: &mut dyn Iterator<Item = &[u8]>) {
         let tracking = self.session.tracking.as_ref();
         if tracking.is_some_and(|tracking| tracking.remembers()) {
-            self.host.connections.remember_keys(self.session, keys);
+            let connections = self.host.connections;
+            connections.remember_keys(self.session, self.store, keys);
         }
     }
 

@@ -130,9 +130,14 @@ pub trait Connections: Send + Sync {
     }
 
     /// Remembers that a connection is about to read keys, so that it is told about the next change of
-    /// each. Called within transactions, so it must neither use the store nor wait long.
-    fn remember_keys(&self, session: &Session, keys: &mut dyn Iterator<Item = &[u8]>) {
-        let _ = (session, keys);
+    /// each. Called within transactions, so it must not wait for a lock of the store.
+    fn remember_keys(
+        &self,
+        session: &Session,
+        access: Access<'_>,
+        keys: &mut dyn Iterator<Item = &[u8]>,
+    ) {
+        let _ = (session, access, keys);
     }
 
     /// Sends a line that describes a command to all connections in MONITOR mode. The line includes

@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use undercroft_memory::{self as memory, Bell, Seat, SeatName, Segment};
+use undercroft_memory::{self as memory, Bell, Seat, SeatName, Segment, TrackerPlace};
 
 use crate::error::Error;
 
@@ -87,12 +87,12 @@ impl Seating {
         }
     }
 
-    /// Adds the seat to the list of processes that read the changed keys. Returns false if the list
+    /// Adds the seat to the list of processes that read the changed keys. Returns `None` if the list
     /// is full.
-    pub(crate) fn begin_tracking(&self, segment: &Segment) -> Result<bool, Error> {
+    pub(crate) fn begin_tracking(&self, segment: &Segment) -> Result<Option<TrackerPlace>, Error> {
         match &self.seat {
             Some(seat) => Ok(segment.begin_tracking(seat)?),
-            None => Ok(false),
+            None => Ok(None),
         }
     }
 

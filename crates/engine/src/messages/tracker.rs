@@ -3,15 +3,16 @@
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 
-use undercroft_memory::{ChangedKey, changed_keys, defer_signals};
+use undercroft_memory::{ChangedKey, TrackerPlace, changed_keys, defer_signals};
 
 use crate::error::Error;
 use crate::handle::store::Store;
 use crate::messages::seating::Seating;
+use crate::messages::tracked_keys::TrackedKeys;
 use crate::structures::roots::CHANGED_KEYS;
 
 /// A reader of the names of changed keys, for use by one thread at a time. While any tracker is
-/// active, all processes record the keys that they change.
+/// active, all processes record the changes of the keys that any tracker tracks.
 ///
 /// ```
 /// # use undercroft_engine::{Options, Store};
@@ -20,8 +21,10 @@ use crate::structures::roots::CHANGED_KEYS;
 /// # let path = directory.path().join("store");
 /// let store = Store::open_or_create(&path, &Options::default())?;
 /// let mut tracker = Tracker::new(&store);
-/// tracker.begin()?;
+/// let mut tracked = tracker.begin()?;
+/// tracked.add(b"key", true);
 /// store.set(0, b"key", b"value")?;
+/// store.set(0, b"another", b"value")?;
 /// let mut keys = Vec::new();
 /// tracker.collect(|changed| {
 ///     if let ChangedKey::Key(key, _) = changed {
@@ -34,6 +37,10 @@ use crate::structures::roots::CHANGED_KEYS;
 pub struct Tracker<S: Deref<Target = Store>> {
     store: S,
     seating: Seating,
+    /// The place in the list of trackers, while the tracker is active.
+    place: Option<TrackerPlace>,
+    /// Whether all keys are tracked.
+    tracks_all: bool,
     /// The position of the next record in each shard. Empty while the tracker is not active.
     positions: Vec<u64>,
     bytes: Vec<u8>,
@@ -45,6 +52,8 @@ impl<S: Deref<Target = Store>> Tracker<S> {
         Tracker {
             store,
             seating: Seating::default(),
+            place: None,
+            tracks_all: false,
             positions: Vec::new(),
             bytes: Vec::new(),
         }
@@ -52,39 +61,70 @@ impl<S: Deref<Target = Store>> Tracker<S> {
 
     /// Returns whether the tracker is active.
     pub fn is_active(&self) -> bool {
-        !self.positions.is_empty()
+        self.place.is_some()
     }
 
-    /// Makes the tracker active. [`collect`](Self::collect) then returns every key whose change was
-    /// not visible before this call returned. Locks all shards once.
+    /// Makes the tracker active, if it is not, and returns the keys that it tracks: none at first.
     ///
     /// # Errors
-    /// Fails if the store is not writable, if a lock cannot be acquired, or if 16 processes track
-    /// keys already.
-    pub fn begin(&mut self) -> Result<(), Error> {
+    /// Fails if the tracker is active, if the store is not writable, if a lock cannot be acquired, or
+    /// if 16 processes track keys already.
+    pub fn begin(&mut self) -> Result<TrackedKeys<S>, Error>
+    where
+        S: Clone,
+    {
         if self.is_active() {
-            return Ok(());
+            return Err(Error::Name("the tracker is active already".into()));
         }
         self.seating.take(&self.store.segment)?;
-        if !self.seating.begin_tracking(&self.store.segment)? {
+        let Some(place) = self.seating.begin_tracking(&self.store.segment)? else {
             return Err(Error::Name(
                 "16 servers track changed keys of this store; stop one of them first".into(),
             ));
-        }
-        let shards = self.store.all_shards();
-        let positions = self.store.write(shards, |writer| {
-            let position = |shard| writer.view().root(shard, CHANGED_KEYS);
-            Ok::<_, Error>(shards.iter().map(position).collect())
-        });
-        match positions {
+        };
+        self.place = Some(place);
+        match self.ends() {
             Ok(positions) => {
                 self.positions = positions;
-                Ok(())
+                Ok(TrackedKeys::new(self.store.clone(), place))
             }
             Err(error) => {
                 self.end();
                 Err(error)
             }
+        }
+    }
+
+    /// Returns the positions after the last records of all shards.
+    fn ends(&self) -> Result<Vec<u64>, Error> {
+        let shards = self.store.all_shards();
+        self.store.read(shards, |reader| {
+            let end = |shard| reader.view().root(shard, CHANGED_KEYS);
+            Ok::<_, Error>(shards.iter().map(end).collect())
+        })
+    }
+
+    /// Tracks all keys: [`collect`](Self::collect) then returns every key whose change was not visible
+    /// before this call returned. Has no effect on a tracker that is not active. Locks all shards
+    /// once, unless all keys are tracked already.
+    ///
+    /// # Errors
+    /// Fails if a lock cannot be acquired. No further keys are then tracked.
+    pub fn track_all(&mut self) -> Result<(), Error> {
+        let Some(place) = self.place.filter(|_| !self.tracks_all) else {
+            return Ok(());
+        };
+        self.tracks_all = true;
+        self.store.segment.track_all_keys(place, true);
+        let waited = self.store.write(self.store.all_shards(), |_| Ok(()));
+        waited.inspect_err(|_| self.track_fewer())
+    }
+
+    /// Ends the tracking of all keys. The [tracked keys](TrackedKeys) remain.
+    pub fn track_fewer(&mut self) {
+        if let Some(place) = self.place.filter(|_| self.tracks_all) {
+            self.tracks_all = false;
+            self.store.segment.track_all_keys(place, false);
         }
     }
 
@@ -98,10 +138,12 @@ impl<S: Deref<Target = Store>> Tracker<S> {
     /// Ends the tracking of keys. Processes record changed keys as long as another tracker is active.
     pub fn end(&mut self) {
         self.positions = Vec::new();
+        (self.place, self.tracks_all) = (None, false);
         self.seating.end_tracking(&self.store.segment);
     }
 
-    /// Calls `found` with all keys that were changed since the last call, up to one moment. A key
+    /// Calls `found` with all tracked keys that were changed since the last call, up to one moment,
+    /// and with other keys of the same slots. A key
     /// can be returned several times. [`ChangedKey::All`] also stands for keys that were overwritten
     /// before they were read. O(changed keys + shards).
     ///
@@ -111,11 +153,7 @@ impl<S: Deref<Target = Store>> Tracker<S> {
         if !self.is_active() {
             return Ok(());
         }
-        let shards = self.store.all_shards();
-        let ends = self.store.read(shards, |reader| {
-            let end = |shard| reader.view().root(shard, CHANGED_KEYS);
-            Ok::<Vec<u64>, Error>(shards.iter().map(end).collect())
-        })?;
+        let ends = self.ends()?;
         for (shard, (position, end)) in self.positions.iter_mut().zip(ends).enumerate() {
             if *position == end {
                 continue;

@@ -26,7 +26,7 @@ impl Writer<'_, '_> {
             Effect::Changed | Effect::Removed => By::Client,
             Effect::Expired | Effect::Evicted => By::Store,
         };
-        self.record_key(root, key.bytes, by);
+        self.record_key(root, key, by);
         if self.reports(root.shard) {
             self.report(root, Logged::Key(database, key.bytes, effect));
         }
@@ -44,7 +44,7 @@ impl Writer<'_, '_> {
     ) {
         let root = root(database, key);
         self.count_or_notice(root, key.hash);
-        self.record_key(root, key.bytes, By::Client);
+        self.record_key(root, key, By::Client);
         if self.reports(root.shard) {
             for part in parts {
                 self.report(root, Logged::Part(database, key.bytes, &part));
@@ -72,7 +72,7 @@ impl Writer<'_, '_> {
     /// element of the value is invisible to WATCH and to waiting clients.
     pub(crate) fn told_only(&mut self, database: usize, key: &Key<'_>) {
         let root = root(database, key);
-        self.record_key(root, key.bytes, By::Client);
+        self.record_key(root, key, By::Client);
         if self.reports(root.shard) {
             self.report(root, Logged::Key(database, key.bytes, Effect::Changed));
         }
@@ -87,7 +87,7 @@ impl Writer<'_, '_> {
         parts: impl IntoIterator<Item = ChangedPart<'p>>,
     ) {
         let root = root(database, key);
-        self.record_key(root, key.bytes, By::Client);
+        self.record_key(root, key, By::Client);
         if self.reports(root.shard) {
             for part in parts {
                 self.report(root, Logged::Part(database, key.bytes, &part));
@@ -105,12 +105,17 @@ impl Writer<'_, '_> {
     ) -> Result<(), Error> {
         self.count_or_notice(root, hash);
         let reports = self.reports(root.shard);
-        if reports || self.store.segment.is_tracked() {
-            let mut key = Vec::new();
-            entry.append_key(self.view(), &mut key)?;
+        if reports || self.store.segment.is_key_tracked(root.shard, hash) {
+            let mut bytes = Vec::new();
+            entry.append_key(self.view(), &mut bytes)?;
+            let key = Key {
+                hash,
+                bytes: &bytes,
+                shard: root.shard,
+            };
             self.record_key(root, &key, By::Client);
             if reports {
-                self.report(root, Logged::Key(root.database, &key, Effect::Changed));
+                self.report(root, Logged::Key(root.database, &bytes, Effect::Changed));
             }
         }
         Ok(())
@@ -166,7 +171,7 @@ impl Writer<'_, '_> {
     pub(crate) fn expired(&mut self, database: usize, key: &Key<'_>) {
         self.outbox.expired(database, key.bytes);
         let root = root(database, key);
-        self.record_key(root, key.bytes, By::Store);
+        self.record_key(root, key, By::Store);
         if self.reports(root.shard) {
             self.report(root, Logged::Key(database, key.bytes, Effect::Expired));
         }

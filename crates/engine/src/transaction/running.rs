@@ -200,7 +200,7 @@ impl Store {
         if self.has_backlog() {
             self.settle_first();
         }
-        let mut locked = shards;
+        let (mut locked, mut recorded) = (shards, false);
         loop {
             let result = self
                 .segment
@@ -215,11 +215,12 @@ impl Store {
                         soundness: RefCell::new(Soundness::Sound),
                     };
                     let result = body(&running, scratch);
+                    recorded = running.writer.borrow().outbox.recorded > 0;
                     running.end(result)
                 });
             match result {
                 Ok((value, mail)) => {
-                    self.wake_trackers();
+                    self.wake_trackers(recorded);
                     self.deliver(mail);
                     if self.segment.upkeep_is_due() {
                         above(self).upkeep(self);

@@ -70,11 +70,14 @@ impl Store {
         scratch: &mut S,
         body: impl Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<(R, Mail), E> {
+        let mut recorded = false;
         loop {
             let result = self.segment.write_where(shards, marks, |transaction| {
                 scratch.clear();
                 let mut writer = Writer::new(self, transaction);
-                match body(&mut writer, scratch) {
+                let done = body(&mut writer, scratch);
+                recorded = writer.outbox.recorded > 0;
+                match done {
                     Ok(value) => match writer.outbox.close() {
                         Ok(mail) => Ok((value, mail)),
                         Err((error, outbox)) => {
@@ -90,7 +93,7 @@ impl Store {
             });
             match result {
                 Ok(done) => {
-                    self.wake_trackers();
+                    self.wake_trackers(recorded);
                     return Ok(done);
                 }
                 Err(failed) => self.try_again(failed).inspect_err(|_| scratch.clear())?,

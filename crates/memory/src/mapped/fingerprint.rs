@@ -45,6 +45,7 @@ pub(crate) fn fingerprint() -> u64 {
         control::TRACKED,
         control::TRACKERS,
         control::TRACKER_COUNT,
+        control::TRACKS_ALL,
         control::USERS_CHANGED,
         slot::STRIDE,
         slot::TENANT,

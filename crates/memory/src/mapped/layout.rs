@@ -181,8 +181,10 @@ pub mod control {
     /// 1 if the store is a replica: only a process that applies its source's changes may change keys.
     pub const REPLICA: u64 = START + 808;
     /// The places in the list of trackers that are in use, as bits. While it is 0, changed keys are
-    /// not recorded.
+    /// not recorded. The same bits from [`TRACKS_ALL`] on: the places that track all keys.
     pub const TRACKED: u64 = START + 832;
+    /// The lowest bit in [`TRACKED`] of the places that track all keys.
+    pub const TRACKS_ALL: u64 = TRACKER_COUNT;
     /// The seats of the processes that read the changed keys, or 0 for an unused place.
     pub const TRACKERS: u64 = START + 840;
     /// The number of places in the list of trackers.
@@ -361,8 +363,13 @@ pub mod shard {
     pub const CHANGED_DATA: u64 = PAGE;
     /// The length of the data of the ring of changed keys in bytes, a power of two.
     pub const CHANGED_BYTES: u64 = 256 * 1024;
+    /// The filter of tracked keys: a bit set of the places in the list of trackers, in 16 bits, for
+    /// each slot of keys.
+    pub const TRACKED_KEYS: u64 = CHANGED + CHANGED_DATA + CHANGED_BYTES;
+    /// The number of slots in the filter of tracked keys, a power of two.
+    pub const TRACKED_SLOTS: u64 = 32 * 1024;
     /// The undo log.
-    pub const LOG: u64 = CHANGED + CHANGED_DATA + CHANGED_BYTES;
+    pub const LOG: u64 = TRACKED_KEYS + 2 * TRACKED_SLOTS;
     /// The number of bytes of the undo log that are backed by memory in a new store.
     pub const LOG_RESERVED_MIN: u64 = 4 * PAGE;
 }

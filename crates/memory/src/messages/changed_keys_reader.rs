@@ -103,7 +103,7 @@ mod tests {
         };
         let segment = Segment::create(&directory.path().join("store"), &options).expect("a store");
         let seat = segment.take_seat().expect("a seat");
-        assert!(segment.begin_tracking(&seat).expect("room"));
+        assert!(segment.begin_tracking(&seat).expect("room").is_some());
         (directory, segment)
     }
 

@@ -11,6 +11,7 @@
 //! - `bell`: descriptors for event loops.
 //! - `waiters`: reserving a seat, sleeping at it, and waking.
 //! - `changed_keys_reader`: reads the rings of changed keys.
+//! - `tracked_keys`: the filter of the keys whose changes are recorded.
 //! - `trackers`: the list of processes that read the changed keys.
 
 pub(crate) mod bell;
@@ -20,5 +21,6 @@ pub(crate) mod ring;
 pub(crate) mod ring_reader;
 pub(crate) mod ring_writer;
 pub(crate) mod seat;
+pub(crate) mod tracked_keys;
 pub(crate) mod trackers;
 pub(crate) mod waiters;

@@ -1,5 +1,5 @@
 //! The list of processes that read the changed keys (M3). While the list is empty, writers record no
-//! changed keys.
+//! changed keys, and otherwise those that any of the processes [tracks](super::tracked_keys).
 //!
 //! A process claims a place in the list with the name of its seat, and then sets the place's bit in
 //! one word, which is all that writers load. The owner clears the bit before it gives up the place.
@@ -14,6 +14,17 @@ use crate::messages::seat::{Seat, SeatName};
 use crate::segment::{Segment, membership};
 use crate::transactions::changed_keys::at;
 
+/// A place in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrackerPlace(u64);
+
+impl TrackerPlace {
+    /// Returns the number of the place, from 0 on.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 fn word(place: u64) -> u64 {
     control::TRACKERS + 8 * place
 }
@@ -26,33 +37,32 @@ impl Segment {
         self.mapping.load_control::<{ control::TRACKED }>() != 0
     }
 
-    /// Adds a seat to the list of processes that read the changed keys. Every transaction that locks
-    /// a shard after this call returns records the keys that it changes. Returns false if the list is
-    /// full.
+    /// Adds a seat to the list of processes that read the changed keys, and returns its place, which
+    /// tracks no keys yet. Returns `None` if the list is full.
     ///
     /// # Errors
-    /// Fails if there is no memory for the rings.
-    pub fn begin_tracking(&self, seat: &Seat) -> Result<bool, Error> {
+    /// Fails if there is no memory for the rings and filters.
+    pub fn begin_tracking(&self, seat: &Seat) -> Result<Option<TrackerPlace>, Error> {
         membership::join(self)?;
         for index in 0..self.shards() {
-            let length = shard::CHANGED_DATA + shard::CHANGED_BYTES;
+            let length = shard::LOG - shard::CHANGED;
             membership::back_range(self, at(self, index, 0), length)
                 .map_err(|_| Error::OutOfMemory)?;
         }
-        if self.claim(seat.name()) {
-            return Ok(true);
+        if let Some(place) = self.claim(seat.name()) {
+            return Ok(Some(place));
         }
         self.forget_dead_trackers()?;
         Ok(self.claim(seat.name()))
     }
 
-    fn claim(&self, name: SeatName) -> bool {
-        let place = (0..control::TRACKER_COUNT).find(|&place| self.replace(place, 0, name.bits()));
-        if let Some(place) = place {
-            let tracked = self.mapping.word(control::TRACKED);
-            tracked.fetch_or(1 << place, Ordering::SeqCst);
-        }
-        place.is_some()
+    fn claim(&self, name: SeatName) -> Option<TrackerPlace> {
+        let place =
+            (0..control::TRACKER_COUNT).find(|&place| self.replace(place, 0, name.bits()))?;
+        self.clear_filter(TrackerPlace(place));
+        let tracked = self.mapping.word(control::TRACKED);
+        tracked.fetch_or(1 << place, Ordering::SeqCst);
+        Some(TrackerPlace(place))
     }
 
     /// Removes a seat from the list of processes that read the changed keys.
@@ -67,7 +77,8 @@ impl Segment {
     /// Gives up a place that the named seat of this process owns.
     fn give_up(&self, place: u64, name: SeatName) {
         let tracked = self.mapping.word(control::TRACKED);
-        tracked.fetch_and(!(1 << place), Ordering::SeqCst);
+        let bits = 1 << place | 1 << (control::TRACKS_ALL + place);
+        tracked.fetch_and(!bits, Ordering::SeqCst);
         self.replace(place, name.bits(), 0);
     }
 
@@ -129,14 +140,14 @@ mod tests {
         let seats: Vec<Seat> = (0..=control::TRACKER_COUNT).map(|_| take()).collect();
         let (last, others) = seats.split_last().expect("seats");
         for seat in others {
-            assert!(segment.begin_tracking(seat).expect("room"));
+            assert!(segment.begin_tracking(seat).expect("room").is_some());
         }
         assert!(
-            !segment.begin_tracking(last).expect("room"),
+            segment.begin_tracking(last).expect("room").is_none(),
             "the list is full"
         );
         segment.end_tracking(&others[3]);
-        assert!(segment.begin_tracking(last).expect("room"));
+        assert!(segment.begin_tracking(last).expect("room").is_some());
         for seat in &seats {
             segment.end_tracking(seat);
         }
@@ -150,7 +161,8 @@ mod tests {
         let segment = Segment::create(&path, &Options::default()).expect("a new store");
         let dead = Segment::open(&path, true).expect("a store");
         let seat = dead.take_seat().expect("a seat");
-        assert!(dead.begin_tracking(&seat).expect("room"));
+        let place = dead.begin_tracking(&seat).expect("room").expect("a place");
+        dead.track_all_keys(place, true);
         assert!(segment.is_tracked());
         assert_eq!(segment.forget_dead_trackers().expect("no lock"), 0);
         // A process that cleans up has taken the place over, and dies as well.
@@ -161,5 +173,6 @@ mod tests {
         assert_eq!(segment.forget_dead_trackers().expect("no lock"), 1);
         assert!(!segment.is_tracked());
         assert_eq!(segment.mapping.load(word(0)), 0);
+        assert_eq!(segment.mapping.load(control::TRACKED), 0);
     }
 }

@@ -77,6 +77,8 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 ///   `wake_seat`, `wake_seats`, `arm_seat`, `disarm_seat`, `is_armed`, `wait_at`.
 /// - `messages/bell.rs`: `bell`.
 /// - `messages/changed_keys_reader.rs`: `read_changed_keys`.
+/// - `messages/tracked_keys.rs`: `is_key_tracked`, `track_key`, `tracked_slot`, `untrack_keys`,
+///   `track_all_keys`.
 /// - `messages/trackers.rs`: `is_tracked`, `begin_tracking`, `end_tracking`, `wake_trackers`,
 ///   `forget_dead_trackers`.
 /// - `copying/image.rs`: `image`.

@@ -25,6 +25,7 @@ use crate::shared::forwarding::Terms;
 use crate::shared::limits::make_room_for;
 use crate::shared::source;
 use crate::shared::state::Shared;
+use crate::shared::tracking::Reader;
 use crate::sockets::certificates::Certificates;
 
 /// The minimum interval between two log lines about HTTP requests, in microseconds.
@@ -142,8 +143,17 @@ impl Connections for Shared {
         self.tracking.end(session.id);
     }
 
-    fn remember_keys(&self, session: &Session, keys: &mut dyn Iterator<Item = &[u8]>) {
-        self.with_surroundings(|around| self.tracking.remember(session.id, keys, around));
+    fn remember_keys(
+        &self,
+        session: &Session,
+        access: Access<'_>,
+        keys: &mut dyn Iterator<Item = &[u8]>,
+    ) {
+        let reader = Reader {
+            id: session.id,
+            has_locks: access.is_running(),
+        };
+        self.with_surroundings(|around| self.tracking.remember(reader, keys, around));
     }
 
     fn end_monitor(&self, session: &Session) {

@@ -5,11 +5,15 @@
 //! made without one. A record is part of the transaction that makes the change, and becomes visible
 //! with it. A client therefore never keeps an outdated value, whatever the order of events:
 //!
-//! - Before a client reads a key, its server notes that the client is interested in the key.
-//! - If the client then reads the old value, the change is committed after that note. Its record
-//!   becomes visible in the same moment. The server reads the records up to that moment only later,
-//!   and finds the note.
-//! - If a server begins to track keys, it first sets the word that makes writers record keys, and
+//! - Before a client reads a key, its server notes that the client is interested in the key, and adds
+//!   the key to a filter in the store. Writers record only the keys in this filter.
+//! - If the client then reads the old value, the change is committed after that note. If its writer
+//!   has seen the filter's entry, the record becomes visible in the same moment as the change. The
+//!   server reads the records up to that moment only later, and finds the note.
+//! - If the writer has not seen the entry, it had locked the shard before. The server finds the lock
+//!   when it has added the entry, and tells the client, after the client has read the value, that the
+//!   key may have changed.
+//! - If a server begins to track all keys, it first sets the word that makes writers record them, and
 //!   then locks every shard once. A change whose writer has not seen the word is committed before,
 //!   so that the clients of the server cannot have read the old value.
 //! - A record that is overwritten before the server reads it stands for all keys.
@@ -21,6 +25,7 @@ use undercroft_memory::layout::shard::CHANGED_BYTES;
 use undercroft_memory::{CHANGED_KEY_MAX, ChangedKey};
 
 use crate::handle::store::Store;
+use crate::structures::key::Key;
 use crate::structures::roots::{CHANGED_KEYS, DATABASES, Root};
 use crate::transaction::access::Access;
 use crate::transaction::tracking::origin::origin;
@@ -41,11 +46,11 @@ pub(in crate::transaction) enum By {
 }
 
 impl Writer<'_, '_> {
-    /// Records that a key has changed, if any process tracks keys.
+    /// Records that a key has changed, if any process tracks it.
     #[inline(always)]
-    pub(in crate::transaction) fn record_key(&mut self, root: Root, key: &[u8], by: By) {
-        if self.store.segment.is_tracked() {
-            self.record_tracked_key(root, key, by);
+    pub(in crate::transaction) fn record_key(&mut self, root: Root, key: &Key<'_>, by: By) {
+        if self.store.segment.is_key_tracked(root.shard, key.hash) {
+            self.record_tracked_key(root, key.bytes, by);
         }
     }
 
@@ -98,10 +103,10 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Wakes the processes that track keys, after a commit.
+    /// Wakes the processes that track keys after the commit of a transaction that `recorded` any.
     #[inline(always)]
-    pub(crate) fn wake_trackers(&self) {
-        if self.segment.is_tracked() {
+    pub(crate) fn wake_trackers(&self, recorded: bool) {
+        if recorded {
             self.segment.wake_trackers();
         }
     }

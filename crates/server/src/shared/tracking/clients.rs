@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use undercroft_commands::session::Tracking as Options;
+use undercroft_engine::Store;
+use undercroft_engine::messages::TrackedKeys;
 
 use crate::shared::tracking::prefixes::Prefixes;
 use crate::shared::tracking::push::{Push, Subject};
@@ -15,6 +17,14 @@ const EVICTED_AT_ONCE: usize = 1000;
 
 /// The route to a connection: the index of its thread, and its token on that thread.
 pub(super) type Route = (usize, u64);
+
+/// A connection that is about to read keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader {
+    pub(crate) id: u64,
+    /// Whether the connection is in a transaction, which has locked the shards of the keys.
+    pub(crate) has_locks: bool,
+}
 
 /// A connection that tracks keys.
 struct Client {
@@ -32,6 +42,9 @@ pub(super) struct Clients {
     clients: HashMap<u64, Client>,
     pub(super) table: Table,
     pub(super) prefixes: Prefixes,
+    /// The keys of the table in the store's filter. `None` while no connection tracks keys, and after
+    /// the store was replaced, until all keys are invalidated.
+    pub(super) tracked: Option<TrackedKeys<Arc<Store>>>,
 }
 
 /// Receives the pushes for connections, and knows the routes to connections.
@@ -98,11 +111,35 @@ impl Clients {
         }
     }
 
-    /// Remembers that a connection reads a key.
-    pub(super) fn remember(&mut self, key: &[u8], id: u64) {
+    /// Remembers that a connection is about to read a key. If a transaction that is running now may
+    /// change the key unnoticed, the connection is told so, but not before it has read the key.
+    pub(super) fn remember(&mut self, key: &[u8], reader: Reader, delivery: &mut impl Delivery) {
         let clients = &self.clients;
         let tracks = |id| clients.contains_key(&id);
-        self.table.remember(key, id, tracks);
+        let is_new = self.table.remember(key, reader.id, tracks);
+        let Some(tracked) = &mut self.tracked else {
+            return;
+        };
+        if tracked.add(key, is_new)
+            && !reader.has_locks
+            && let Some(client) = clients.get(&reader.id)
+        {
+            client.tell(Subject::Read(key.into()), delivery);
+        }
+    }
+
+    /// Removes all keys of the table, and their entries in the store's filter.
+    fn clear(&mut self) {
+        self.table.clear();
+        if let Some(tracked) = &mut self.tracked {
+            tracked.clear();
+        }
+    }
+
+    /// Removes all keys, because the store's changes are no longer collected.
+    pub(super) fn detach(&mut self) {
+        self.clear();
+        self.tracked = None;
     }
 
     /// Invalidates a key that the client with the number `origin` has changed. The connections in
@@ -110,7 +147,15 @@ impl Clients {
     pub(super) fn invalidate(&mut self, key: &[u8], origin: u64, delivery: &mut impl Delivery) {
         self.prefixes.note(key, origin);
         if let Some((key, ids)) = self.table.take(key) {
+            self.forget(&key);
             self.tell_readers(&key, &ids, origin, delivery);
+        }
+    }
+
+    /// Removes a key that was taken from the table from the store's filter.
+    fn forget(&mut self, key: &[u8]) {
+        if let Some(tracked) = &mut self.tracked {
+            tracked.remove(key);
         }
     }
 
@@ -152,7 +197,7 @@ impl Clients {
 
     /// Invalidates all keys.
     pub(super) fn invalidate_all(&mut self, delivery: &mut impl Delivery) {
-        self.table.clear();
+        self.clear();
         for client in self.clients.values() {
             client.tell(Subject::All, delivery);
         }
@@ -166,6 +211,7 @@ impl Clients {
                 return;
             }
             if let Some((key, ids)) = self.table.take_any() {
+                self.forget(&key);
                 self.tell_readers(&key, &ids, 0, delivery);
             }
         }

@@ -9,7 +9,7 @@ use undercroft_engine::messages::{ChangedKey, Tracker};
 use undercroft_engine::{Error, Store};
 
 use crate::shared::registry::Registry;
-use crate::shared::tracking::clients::{Clients, Delivery, Route};
+use crate::shared::tracking::clients::{Clients, Delivery, Reader, Route};
 use crate::shared::tracking::push::{Push, collapse};
 
 /// The maximum number of pushes that wait for a thread. Beyond it, one invalidation of all keys replaces
@@ -19,21 +19,38 @@ const PUSHES_MAX: usize = 100_000;
 /// The connections of a server that track keys.
 ///
 /// The mutexes are acquired in the order of the fields. A thread that runs a transaction acquires
-/// only `clients`, whose holder never uses the store.
+/// only `clients`, whose holder never waits for a lock of the store.
 pub(crate) struct Tracking {
     /// The number of connections that track keys.
     count: AtomicUsize,
-    reader: Mutex<Reader>,
+    source: Mutex<Source>,
     clients: Mutex<Clients>,
     /// For each thread, the pushes for its connections.
     inboxes: Vec<Inbox>,
 }
 
-/// The reader of the store's changed keys.
-struct Reader {
+/// The source of the store's changed keys.
+struct Source {
     tracker: Tracker<Arc<Store>>,
     /// The changed keys that were just read, each with the client that changed it.
     changed: Vec<(Vec<u8>, u64)>,
+    /// Whether the store was replaced, and the changes of the new store are not collected yet.
+    was_replaced: bool,
+}
+
+impl Source {
+    /// Begins to track all keys, or none until connections read them. If the tracking has begun
+    /// already, begins to track all keys if requested.
+    fn begin(&mut self, clients: &Mutex<Clients>, tracks_all: bool) -> Result<(), Error> {
+        if !self.tracker.is_active() {
+            let tracked = self.tracker.begin()?;
+            lock(clients).tracked = Some(tracked);
+        }
+        match tracks_all {
+            true => self.tracker.track_all(),
+            false => Ok(()),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -94,9 +111,10 @@ impl Tracking {
     pub(crate) fn new(store: Arc<Store>, threads: usize) -> Tracking {
         Tracking {
             count: AtomicUsize::new(0),
-            reader: Mutex::new(Reader {
+            source: Mutex::new(Source {
                 tracker: Tracker::new(store),
                 changed: Vec::new(),
+                was_replaced: false,
             }),
             clients: Mutex::default(),
             inboxes: (0..threads).map(|_| Inbox::default()).collect(),
@@ -122,36 +140,47 @@ impl Tracking {
     /// Begins to track keys for a connection, or changes its options. Returns the number to which the
     /// connection's changes are attributed.
     pub(crate) fn begin(&self, session: &Session, options: &Options) -> Result<u64, Error> {
-        let mut reader = lock(&self.reader);
-        reader.tracker.begin()?;
-        let own = reader.tracker.origin_of(session.id);
+        let source = &mut *lock(&self.source);
+        let begun = source.begin(&self.clients, options.broadcasts);
+        let own = source.tracker.origin_of(session.id);
         let mut clients = lock(&self.clients);
-        clients.begin((session.id, session.peer.route), options, own);
+        if begun.is_ok() {
+            clients.begin((session.id, session.peer.route), options, own);
+        }
+        self.settle(source, clients);
+        begun.map(|()| own)
+    }
+
+    /// Makes the number of connections known, and tracks no more keys than they need.
+    fn settle(&self, source: &mut Source, mut clients: MutexGuard<'_, Clients>) {
         self.count.store(clients.count(), Ordering::Release);
-        Ok(own)
+        if clients.count() == 0 {
+            clients.detach();
+            source.tracker.end();
+        } else if clients.prefixes.len() == 0 {
+            source.tracker.track_fewer();
+        }
     }
 
     /// Ends the tracking of a connection.
     pub(crate) fn end(&self, id: u64) {
-        let mut reader = lock(&self.reader);
+        let source = &mut *lock(&self.source);
         let mut clients = lock(&self.clients);
         clients.end(id);
-        self.count.store(clients.count(), Ordering::Release);
-        if clients.count() == 0 {
-            reader.tracker.end();
-        }
+        self.settle(source, clients);
     }
 
     /// Remembers that a connection is about to read keys.
     pub(crate) fn remember(
         &self,
-        id: u64,
+        reader: Reader,
         keys: &mut dyn Iterator<Item = &[u8]>,
         around: &Surroundings<'_>,
     ) {
         let mut clients = lock(&self.clients);
-        keys.for_each(|key| clients.remember(key, id));
-        clients.limit(around.most_keys, &mut self.posting(around));
+        let mut posting = self.posting(around);
+        keys.for_each(|key| clients.remember(key, reader, &mut posting));
+        clients.limit(around.most_keys, &mut posting);
     }
 
     /// Posts the invalidations of all changes that were committed before this call.
@@ -159,19 +188,21 @@ impl Tracking {
     /// # Errors
     /// Fails if a writer holds a lock for too long.
     pub(crate) fn collect(&self, around: &Surroundings<'_>) -> Result<(), Error> {
-        let reader = &mut *lock(&self.reader);
+        let source = &mut *lock(&self.source);
         if !self.any() {
             return Ok(());
         }
-        if !reader.tracker.is_active() {
-            // The store was replaced. Connections may have read keys of the new one.
-            reader.tracker.begin()?;
+        if source.was_replaced {
+            // Connections may have read keys of the new store.
+            let tracks_all = lock(&self.clients).prefixes.len() > 0;
+            source.begin(&self.clients, tracks_all)?;
             lock(&self.clients).invalidate_all(&mut self.posting(around));
+            source.was_replaced = false;
         }
         let mut invalidates_all = false;
-        let changed = &mut reader.changed;
+        let changed = &mut source.changed;
         changed.clear();
-        reader.tracker.collect(|found| match found {
+        source.tracker.collect(|found| match found {
             ChangedKey::Key(key, origin) => changed.push((key.to_vec(), origin)),
             ChangedKey::All => invalidates_all = true,
         })?;
@@ -190,15 +221,15 @@ impl Tracking {
 
     /// Returns a descriptor that becomes readable when keys were changed.
     pub(crate) fn descriptor(&self) -> Option<OwnedFd> {
-        let mut reader = lock(&self.reader);
-        let descriptor = reader.tracker.descriptor().ok()?;
+        let mut source = lock(&self.source);
+        let descriptor = source.tracker.descriptor().ok()?;
         descriptor.try_clone_to_owned().ok()
     }
 
     /// Prepares for a wait at the descriptor, which was readable if `rung`. Returns whether the
     /// caller must collect once more before it waits.
     pub(crate) fn arm(&self, rung: bool) -> bool {
-        lock(&self.reader).tracker.arm(rung)
+        lock(&self.source).tracker.arm(rung)
     }
 
     /// Returns whether there are pushes for the connections of a thread. One load.
@@ -227,9 +258,12 @@ impl Tracking {
 
     /// Switches to another store, whose keys have nothing in common with the earlier ones.
     pub(crate) fn change_to(&self, store: Arc<Store>, around: &Surroundings<'_>) {
-        let mut reader = lock(&self.reader);
-        reader.tracker = Tracker::new(store);
-        lock(&self.clients).invalidate_all(&mut self.posting(around));
+        let mut source = lock(&self.source);
+        let mut clients = lock(&self.clients);
+        clients.detach();
+        source.tracker = Tracker::new(store);
+        source.was_replaced = clients.count() > 0;
+        clients.invalidate_all(&mut self.posting(around));
     }
 
     fn posting<'p>(&'p self, around: &'p Surroundings<'p>) -> Posting<'p> {

@@ -16,5 +16,6 @@ mod prefixes;
 mod push;
 mod table;
 
+pub(crate) use clients::Reader;
 pub(crate) use collector::{Surroundings, Tracking};
 pub(crate) use push::{Push, collapse};

@@ -42,8 +42,10 @@ impl Table {
     }
 
     /// Remembers that a connection reads a key. `tracks` returns whether a connection still tracks keys.
-    pub(super) fn remember(&mut self, key: &[u8], id: u64, tracks: impl Fn(u64) -> bool) {
-        if !self.readers.contains_key(key) {
+    /// Returns whether the key was not in the table.
+    pub(super) fn remember(&mut self, key: &[u8], id: u64, tracks: impl Fn(u64) -> bool) -> bool {
+        let is_new = !self.readers.contains_key(key);
+        if is_new {
             let key: Arc<[u8]> = key.into();
             let readers = Readers {
                 ids: Vec::new(),
@@ -66,6 +68,7 @@ impl Table {
                 self.items -= (before - left) as u64;
             }
         }
+        is_new
     }
 
     /// Removes a key. Returns the key and the connections that have read it.
@@ -132,7 +135,8 @@ mod tests {
             match random.u32(..10) {
                 0..6 => {
                     let id = random.u64(..5);
-                    table.remember(&key, id, |_| true);
+                    let is_new = table.remember(&key, id, |_| true);
+                    assert_eq!(is_new, !model.contains_key(&key));
                     model.entry(key).or_default().insert(id);
                 }
                 6..8 => {
