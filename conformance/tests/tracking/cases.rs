@@ -362,6 +362,25 @@ fn evicted_keys_are_invalidated() {
 }
 
 #[test]
+fn evicted_keys_are_invalidated_before_the_reply() {
+    on_both(|server| {
+        let mut client = Tracked::resp3(server);
+        client.calls(
+            "CLIENT TRACKING on
+             CONFIG SET maxmemory-policy allkeys-random
+             SET key x
+             GET key
+             CONFIG SET maxmemory 1",
+        );
+        client.send("SETBIT big 10 0");
+        let told = client.receive();
+        assert!(matches!(told, Reply::Push(_)), "{told:?}");
+        client.reply();
+        client.calls("CONFIG SET maxmemory 0");
+    });
+}
+
+#[test]
 fn unblocked_client_is_told_after_its_reply() {
     on_both(|server| {
         let (mut client, mut writer) = (Tracked::resp3(server), Tracked::connect(server));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_two, undercroft_binary};
 
-use crate::support::{Invalidated, Tracked, info, keys, redirection, serve};
+use crate::support::{Invalidated, Tracked, info, keys, on_both, redirection, serve};
 
 /// The time limit for events that are announced between processes.
 const LONG: Duration = Duration::from_secs(30);
@@ -183,15 +183,26 @@ fn commands_and_their_rights_are_those_of_redis() {
 }
 
 #[test]
-fn tracking_inside_a_transaction_is_refused() {
-    let Some(server) = serve(Settings::default()) else {
-        return;
-    };
-    let mut client = Tracked::resp3(&server);
-    client.calls("MULTI");
-    let refused = client.text("CLIENT TRACKING on");
-    assert!(refused.contains("send it before MULTI"), "{refused}");
-    assert!(client.text("EXEC").starts_with("EXECABORT"));
+fn tracking_begins_and_ends_inside_a_transaction() {
+    on_both(|server| {
+        let (mut client, mut writer) = (Tracked::resp3(server), Tracked::connect(server));
+        client.calls("SET a 1\nMULTI\nCLIENT TRACKING on\nGET a");
+        assert_eq!(client.call("EXEC").items().expect("replies").len(), 2);
+        writer.calls("SET a 2");
+        client.calls("PING");
+        let mut told = client.taken();
+        // Our server also tells the client at once.
+        told.dedup();
+        assert_eq!(told, [keys(&["a"])]);
+        client.calls("GET a\nMULTI\nCLIENT TRACKING off\nGET a\nEXEC");
+        writer.calls("SET a 3");
+        client.calls("PING");
+        assert_eq!(client.taken(), []);
+        client.calls("MULTI\nCLIENT TRACKING on BCAST PREFIX b\nEXEC");
+        writer.calls("SET a 4\nSET b 4");
+        assert_eq!(client.next(), keys(&["b"]));
+        client.calls("CLIENT TRACKING off");
+    });
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub use transaction::access::Access;
 pub use transaction::load::Load;
 pub use transaction::running::Running;
 pub use transaction::savepoint::Savepoint;
-pub use transaction::tracking::origin::Origin;
+pub use transaction::tracking::origin::{EVICTION, Origin};
 pub use transaction::writer::{Expiry, Writer};
 pub use types::contract::Description;
 pub use types::limits::{Limits, PackedLimits};

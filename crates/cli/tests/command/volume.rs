@@ -158,6 +158,8 @@ impl Volume {
             "mount",
             &["-o", "loop", text(&self.image), text(&self.root)],
         );
+        // The removal of the ballast was not synced, so the ballast can be there again.
+        self.free();
     }
 }
 

@@ -16,7 +16,7 @@ use crate::arguments::is_keyword;
 use crate::config::{Parameter, Value};
 use crate::protocol::Protocol;
 use crate::reply::Tree;
-use crate::session::{ClientInfo, KillFilter, Session, Tracking};
+use crate::session::{ClientInfo, KillFilter, Moment, Session, Tracking};
 
 /// Commands for the source of a replica.
 #[derive(Clone, Debug)]
@@ -129,15 +129,15 @@ pub trait Connections: Send + Sync {
         let _ = session;
     }
 
-    /// Remembers that a connection is about to read keys, so that it is told about the next change of
-    /// each. Called within transactions, so it must not wait for a lock of the store.
+    /// Remembers that a connection reads keys, so that it is told about the next change of each.
+    /// Called within transactions, so it must not wait for a lock of the store.
     fn remember_keys(
         &self,
         session: &Session,
-        access: Access<'_>,
+        moment: Moment,
         keys: &mut dyn Iterator<Item = &[u8]>,
     ) {
-        let _ = (session, access, keys);
+        let _ = (session, moment, keys);
     }
 
     /// Sends a line that describes a command to all connections in MONITOR mode. The line includes

@@ -264,11 +264,6 @@ fn admit<'c>(
             "ERR Command not allowed inside a transaction",
         ));
     }
-    if context.session.transaction.queue.is_some() && command.name == "client|tracking" {
-        return Err(CommandError::fixed(
-            "ERR CLIENT TRACKING is not supported inside a transaction; send it before MULTI",
-        ));
-    }
     let permit = match context.permit(command, arguments) {
         Ok(permit) => permit,
         Err(refusal) => {

@@ -37,7 +37,7 @@ pub use parts::{Activity, Buffers, Counters, Peer, ReplyControl, ReplyMode, Scri
 pub(crate) use queue::{CommandQueue, QueuedCommand};
 pub use replica::{ReplicaOptions, ReplicaRequest};
 pub use subscriptions::Subscriptions;
-pub use tracking::{Caching, Tracking, TrackingInfo};
+pub use tracking::{Caching, Moment, Tracking, TrackingInfo};
 use wait::Wait;
 
 /// The state of one connection or of one embedded client.

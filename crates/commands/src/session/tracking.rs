@@ -15,6 +15,17 @@ pub enum Caching {
     OptOut,
 }
 
+/// When keys are remembered, as seen from the command that reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The command has not read them yet.
+    Before,
+    /// The command has not read them yet, and its transaction has locked them.
+    InTransaction,
+    /// The command has read them.
+    After,
+}
+
 /// The tracking of one connection.
 #[derive(Clone, Debug, Default)]
 pub struct Tracking {

@@ -24,7 +24,8 @@ impl Writer<'_, '_> {
         self.count_or_notice(root, key.hash);
         let by = match effect {
             Effect::Changed | Effect::Removed => By::Client,
-            Effect::Expired | Effect::Evicted => By::Store,
+            Effect::Expired => By::Store,
+            Effect::Evicted => By::Eviction,
         };
         self.record_key(root, key, by);
         if self.reports(root.shard) {

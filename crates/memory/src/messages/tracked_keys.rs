@@ -62,6 +62,7 @@ impl Segment {
         tracked != 0 && self.is_in_filter(tracked, index, hash)
     }
 
+    #[cold]
     #[inline(never)]
     fn is_in_filter(&self, tracked: u64, index: usize, hash: u64) -> bool {
         after_lock();

@@ -19,6 +19,7 @@ use crate::shared::hub;
 use crate::shared::limits::Limits;
 use crate::shared::long_scripts::{self, is_of_scripts};
 use crate::shared::state::Shared;
+use crate::shared::tracking::Push;
 
 /// The maximum number of batches in a turn, so that other connections get their turns.
 const BATCHES_A_TURN: usize = 64;
@@ -430,15 +431,23 @@ impl Turn<'_> {
 
     /// Appends the invalidations of all changes that were committed before this call. As in Redis, a
     /// client receives those of its own changes after the reply, and those of earlier changes before
-    /// the replies to later commands.
+    /// the replies to later commands. The reply to the last command starts at `before`, and the
+    /// invalidations of keys that were removed to free memory for it precede it.
     #[cold]
-    fn put_invalidations(&mut self) {
+    fn put_invalidations(&mut self, before: usize) {
         // If a lock is held, the invalidations are sent later.
         let _ = self.shared.collect_changes();
         let session = &*self.context.session;
-        for push in self.shared.tracking.take_for(session.peer.route) {
-            push.append(session, &mut self.writer.out);
+        let pushes = self.shared.tracking.take_for(session.peer.route);
+        let out = &mut self.writer.out;
+        let (early, late): (Vec<Push>, Vec<Push>) =
+            pushes.into_iter().partition(Push::precedes_reply);
+        if !early.is_empty() {
+            let reply = out.split_off(before);
+            early.iter().for_each(|push| push.append(session, out));
+            out.extend_from_slice(&reply);
         }
+        late.iter().for_each(|push| push.append(session, out));
     }
 
     #[inline]
@@ -492,8 +501,9 @@ impl Turn<'_> {
                 return Err(Blocked::Paused);
             }
         }
+        let before = self.writer.out.len();
         if self.context.session.tracking.is_some() {
-            self.put_invalidations();
+            self.put_invalidations(before);
         }
         let before = self.writer.out.len();
         let was_admitted = self.context.session.login.is_admitted();
@@ -512,7 +522,7 @@ impl Turn<'_> {
             self.put_messages(before, thread, token, version == Protocol::Resp3);
         }
         if self.context.session.tracking.is_some() {
-            self.put_invalidations();
+            self.put_invalidations(before);
         }
         let session = &*self.context.session;
         if session.monitors && session.replies.mode != ReplyMode::Off {

@@ -13,7 +13,7 @@ use undercroft_commands::context::{
     SnapshotFile,
 };
 use undercroft_commands::reply::Tree;
-use undercroft_commands::session::{ClientInfo, KillFilter, Session, Tracking};
+use undercroft_commands::session::{ClientInfo, KillFilter, Moment, Session, Tracking};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::{WaitOutcome, Wanted};
 use undercroft_engine::{Access, Error, Store};
@@ -146,12 +146,12 @@ impl Connections for Shared {
     fn remember_keys(
         &self,
         session: &Session,
-        access: Access<'_>,
+        moment: Moment,
         keys: &mut dyn Iterator<Item = &[u8]>,
     ) {
         let reader = Reader {
             id: session.id,
-            has_locks: access.is_running(),
+            moment,
         };
         self.with_surroundings(|around| self.tracking.remember(reader, keys, around));
     }

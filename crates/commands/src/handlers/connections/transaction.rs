@@ -96,9 +96,15 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     };
     // The commands that run after the commit still see the queue, but no watched keys.
     context.session.transaction.watches.clear();
+    let tracked = context.session.tracking.is_some();
     match done {
         None => reply.null_array(),
         Some(done) => done.write_replies(context, &queue, reply),
+    }
+    if context.session.tracking.is_some() && !tracked {
+        for queued in &queue.commands {
+            context.remember_keys_after(queued.command, &queue.arguments(queued));
+        }
     }
     context.discard();
     Ok(())

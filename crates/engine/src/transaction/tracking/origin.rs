@@ -5,6 +5,9 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::num::NonZero;
 
+/// The number to which the removal of keys to free memory is attributed. No client has it.
+pub const EVICTION: u64 = u64::MAX;
+
 thread_local! {
     static ORIGIN: Cell<u64> = const { Cell::new(0) };
 }

@@ -28,7 +28,7 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::structures::roots::{CHANGED_KEYS, DATABASES, Root};
 use crate::transaction::access::Access;
-use crate::transaction::tracking::origin::origin;
+use crate::transaction::tracking::origin::{EVICTION, origin};
 use crate::transaction::writer::Writer;
 
 /// The number of recorded bytes after which a transaction records that all keys have changed.
@@ -41,8 +41,10 @@ const HEADER: u64 = 24;
 pub(in crate::transaction) enum By {
     /// The client for which the thread runs a command.
     Client,
-    /// No client: the store removed the key because it expired or to free memory.
+    /// No client: the store removed the key because it expired.
     Store,
+    /// No client: the store removed the key to free memory.
+    Eviction,
 }
 
 impl Writer<'_, '_> {
@@ -54,6 +56,7 @@ impl Writer<'_, '_> {
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn record_tracked_key(&mut self, root: Root, key: &[u8], by: By) {
         let recorded = self.outbox.recorded + key.len() as u64 + HEADER;
@@ -67,6 +70,7 @@ impl Writer<'_, '_> {
         let origin = match by {
             By::Client => origin(),
             By::Store => 0,
+            By::Eviction => EVICTION,
         };
         self.record(root, ChangedKey::Key(key, origin));
     }

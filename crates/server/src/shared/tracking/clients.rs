@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use undercroft_commands::session::Tracking as Options;
-use undercroft_engine::Store;
+use undercroft_commands::session::{Moment, Tracking as Options};
 use undercroft_engine::messages::TrackedKeys;
+use undercroft_engine::{EVICTION, Store};
 
 use crate::shared::tracking::prefixes::Prefixes;
 use crate::shared::tracking::push::{Push, Subject};
@@ -18,12 +18,11 @@ const EVICTED_AT_ONCE: usize = 1000;
 /// The route to a connection: the index of its thread, and its token on that thread.
 pub(super) type Route = (usize, u64);
 
-/// A connection that is about to read keys.
+/// A connection that reads keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(crate) id: u64,
-    /// Whether the connection is in a transaction, which has locked the shards of the keys.
-    pub(crate) has_locks: bool,
+    pub(crate) moment: Moment,
 }
 
 /// A connection that tracks keys.
@@ -111,8 +110,8 @@ impl Clients {
         }
     }
 
-    /// Remembers that a connection is about to read a key. If a transaction that is running now may
-    /// change the key unnoticed, the connection is told so, but not before it has read the key.
+    /// Remembers that a connection reads a key. If a change of the key may have been missed, the
+    /// connection is told so, but not before it has read the key.
     pub(super) fn remember(&mut self, key: &[u8], reader: Reader, delivery: &mut impl Delivery) {
         let clients = &self.clients;
         let tracks = |id| clients.contains_key(&id);
@@ -120,10 +119,13 @@ impl Clients {
         let Some(tracked) = &mut self.tracked else {
             return;
         };
-        if tracked.add(key, is_new)
-            && !reader.has_locks
-            && let Some(client) = clients.get(&reader.id)
-        {
+        let is_locked = tracked.add(key, is_new);
+        let in_doubt = match reader.moment {
+            Moment::Before => is_locked,
+            Moment::InTransaction => false,
+            Moment::After => true,
+        };
+        if in_doubt && let Some(client) = clients.get(&reader.id) {
             client.tell(Subject::Read(key.into()), delivery);
         }
     }
@@ -170,7 +172,12 @@ impl Clients {
         for client in clients {
             let is_own = client.own != 0 && client.own == origin;
             if !client.broadcasts && !is_own {
-                client.tell(Subject::Read(Arc::clone(key)), delivery);
+                let key = Arc::clone(key);
+                let subject = match origin {
+                    EVICTION => Subject::Evicted(key),
+                    _ => Subject::Read(key),
+                };
+                client.tell(subject, delivery);
             }
         }
     }

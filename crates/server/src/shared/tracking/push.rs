@@ -14,6 +14,8 @@ const CHANNEL: &[u8] = b"__redis__:invalidate";
 pub(super) enum Subject {
     /// A key that the connection has read.
     Read(Arc<[u8]>),
+    /// A key that the connection has read, and that was removed to free memory.
+    Evicted(Arc<[u8]>),
     /// Keys with a prefix. The receiver is told only about keys that its user may read, because it
     /// must not learn the names of others.
     Prefixed(Arc<[Arc<[u8]>]>),
@@ -51,6 +53,12 @@ impl Push {
         }
     }
 
+    /// Returns whether the push precedes the reply to a command that has run before the push is sent.
+    /// As in Redis, this is so if memory was freed for the command.
+    pub(crate) fn precedes_reply(&self) -> bool {
+        matches!(self.subject, Subject::Evicted(_))
+    }
+
     /// Appends the push in the form that its receiver understands, if there is one. As in Redis, a
     /// connection that uses RESP2 can only receive the invalidations of another connection, while it
     /// has subscriptions.
@@ -76,7 +84,7 @@ impl Push {
             }
         }
         match &self.subject {
-            Subject::Read(key) => {
+            Subject::Read(key) | Subject::Evicted(key) => {
                 encode::array(out, 1);
                 encode::bulk(out, key);
             }
