@@ -18,6 +18,7 @@
 //! - `store`: damages a sound store, and then opens, reads, writes and checks it.
 //! - `structs`: compares the scripts' `struct` library with a simple parser.
 //! - `targets`: lists the targets, one for each kind of input.
+//! - `tls`: receives what a client has encrypted and a network has damaged.
 //! - `values`: the Lua values that the reference parsers produce.
 
 mod calls;
@@ -34,6 +35,7 @@ mod payload;
 mod store;
 mod structs;
 mod targets;
+mod tls;
 mod values;
 
 pub use mutate::Mutator;

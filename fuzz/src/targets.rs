@@ -1,6 +1,6 @@
 //! Lists the fuzz targets, one function for each kind of input from outside the process.
 
-use crate::{calls, files, journal, json, libraries, packs, payload, store, structs};
+use crate::{calls, files, journal, json, libraries, packs, payload, store, structs, tls};
 use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
 
 /// A fuzz target: a function under test and the parameters of its inputs.
@@ -87,6 +87,12 @@ pub const TARGETS: &[Target] = &[
         tokens: calls::TOKENS,
         cost: 200,
         run: calls::call,
+    },
+    Target {
+        name: "tls",
+        tokens: tls::TOKENS,
+        cost: 10,
+        run: tls::receive,
     },
 ];
 

@@ -35,3 +35,6 @@ pub use log::log;
 pub use server::{Handle, Inherited, Options, Server, default_config};
 pub use shared::store_change::Reopen;
 pub use sockets::certificates::certificate_seconds_left;
+// For the fuzz targets only.
+#[doc(hidden)]
+pub use sockets::transport::{Received, Transport};

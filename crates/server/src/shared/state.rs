@@ -437,12 +437,19 @@ impl Shared {
     }
 
     /// Reports a connection that is refused or fails to the audit log. `client` is 0 if the connection
-    /// has no ID yet.
+    /// has no ID yet. In a flood of connections, most are only counted.
     #[cold]
     pub(crate) fn audit_connection(&self, address: &str, client: u64, reason: &str) {
-        if let Some(log) = &self.files.audit {
+        let now = self.process.now_microseconds();
+        if let Some(log) = &self.files.audit
+            && let Some(omitted) = log.refusals.count(now)
+        {
+            let mut reason = reason.to_owned();
+            if omitted > 0 {
+                reason += &format!("; {omitted} refused connections before it were not recorded");
+            }
             let event = AuditEvent {
-                time: self.process.now_microseconds(),
+                time: now,
                 event: "connection",
                 user: Vec::new(),
                 address: address.to_owned(),
@@ -450,7 +457,7 @@ impl Shared {
                 command: "",
                 arguments: Vec::new(),
                 result: AuditResult::Refused,
-                reason: reason.to_owned(),
+                reason,
             };
             // The log counts the failure, and no command waits for it.
             let _ = log.record(&event);

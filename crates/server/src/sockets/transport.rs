@@ -22,7 +22,7 @@ const NOT_ENCRYPTED: &[u8] = b"-ERR this port expects TLS: connect with rediss:/
                                redis-cli --tls\r\n";
 
 /// The socket of a connection.
-pub(crate) struct Transport {
+pub struct Transport {
     socket: OwnedFd,
     /// The TLS session, or `None` for a connection without encryption.
     tls: Option<Box<ServerConnection>>,
@@ -32,7 +32,7 @@ pub(crate) struct Transport {
 
 /// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Received {
+pub enum Received {
     /// This many bytes have arrived. A TLS handshake or a part of a record arrives without any.
     Bytes(usize),
     /// The peer has closed its sending side.
@@ -51,7 +51,7 @@ impl Transport {
     ///
     /// # Errors
     /// Fails if no TLS session can be created.
-    pub(crate) fn new(
+    pub fn new(
         socket: OwnedFd,
         tls: Option<Arc<ServerConfig>>,
         is_proxied: bool,
@@ -104,7 +104,7 @@ impl Transport {
     /// # Errors
     /// `WouldBlock` if nothing has arrived. Any other error means that the connection is broken.
     #[inline]
-    pub(crate) fn receive(&mut self, input: &mut Vec<u8>) -> io::Result<Received> {
+    pub fn receive(&mut self, input: &mut Vec<u8>) -> io::Result<Received> {
         if let Some(header) = &mut self.proxy
             && header.receive(&self.socket)?.is_none()
         {
@@ -123,7 +123,7 @@ impl Transport {
     /// Sends as many bytes as the socket accepts, or as a TLS session has room for. Returns the number
     /// of bytes, which may still be [unsent](Self::has_unsent).
     #[inline]
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+    pub fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         if self.tls.is_some() {
             return self.send_encrypted(bytes);
         }
@@ -131,7 +131,7 @@ impl Transport {
     }
 
     /// Sends encrypted bytes that the socket did not accept before.
-    pub(crate) fn flush(&mut self) -> Result<(), Errno> {
+    pub fn flush(&mut self) -> Result<(), Errno> {
         let Some(tls) = &mut self.tls else {
             return Ok(());
         };

@@ -14,6 +14,7 @@ use undercroft_commands::arguments::CommandError;
 use undercroft_commands::audit::{AuditEvent, AuditFacts, AuditLog};
 
 use crate::log::log;
+use crate::shared::files::refusal_rate::RefusalRate;
 
 /// The file of `audit-log`. All threads of the server share it.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct AuditFile {
     /// Whether audited commands are refused while the file cannot be written (`audit-log-required`).
     is_required: bool,
     state: Mutex<State>,
+    /// The rate at which connections are refused.
+    pub(crate) refusals: RefusalRate,
     written: AtomicU64,
     lost: AtomicU64,
     /// Whether the last event could not be written, so that this is logged only once.
@@ -67,6 +70,7 @@ impl AuditFile {
             }),
             path,
             is_required,
+            refusals: RefusalRate::default(),
             written: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
