@@ -3,6 +3,7 @@
 use std::process::Command as Process;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_two, undercroft_binary};
 
@@ -51,6 +52,31 @@ fn changes_by_other_processes_are_told_without_a_command() {
         [client.next(), other.next()],
         [keys(&["key"]), keys(&["key"])]
     );
+}
+
+#[test]
+fn killed_servers_leave_places_for_others() {
+    let Some(one) = serve(Settings::default()) else {
+        return;
+    };
+    let mut client = Tracked::resp3(&one);
+    client.calls("CLIENT TRACKING on");
+    // A store has room for 16 servers that track keys.
+    for round in 0..20 {
+        let settings = Settings {
+            store: Some(one.store()),
+            ..Settings::default()
+        };
+        let two = serve(settings).expect("a second server");
+        let mut other = Tracked::resp3(&two);
+        let mode = ["", "BCAST"][round % 2];
+        other.calls(&format!("CLIENT TRACKING on {mode}\nGET key"));
+        client.calls("GET key");
+        let pid = Pid::from_raw(two.pid() as i32).expect("a process");
+        kill_process(pid, Signal::KILL).expect("it runs");
+        embedded(&one, &["SET", "key", &round.to_string()]);
+        assert_eq!(client.next(), keys(&["key"]), "round {round}");
+    }
 }
 
 #[test]

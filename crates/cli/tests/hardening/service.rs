@@ -157,21 +157,17 @@ fn systemd_is_told_of_every_change() {
 #[test]
 fn watchdog_is_fed_while_a_thread_responds() {
     let systemd = Notified::new();
-    let mut command = systemd.serve("enable-debug-command local");
+    // With several threads, it depends on chance which of them serves a connection.
+    let mut command = systemd.serve("enable-debug-command local\nthreads 1");
     command.env("WATCHDOG_USEC", "200000");
     let server = Server::of(&systemd.place, command);
     assert!(systemd.receive().starts_with("READY=1\n"));
     for _ in 0..3 {
         assert_eq!(systemd.receive().trim(), "WATCHDOG=1");
     }
-    // Both threads are occupied.
-    let mut clients = [server.connect(), server.connect()];
-    for client in &mut clients {
-        assert_eq!(client.call("DEBUG SLEEP 0"), "+OK");
-    }
-    for client in &mut clients {
-        client.send(b"DEBUG SLEEP 1000000\r\n");
-    }
+    let mut client = server.connect();
+    assert_eq!(client.call("DEBUG SLEEP 0"), "+OK");
+    client.send(b"DEBUG SLEEP 1000000\r\n");
     systemd
         .socket
         .set_read_timeout(Some(Duration::from_secs(1)))
