@@ -116,7 +116,9 @@ fn careful_configuration_has_no_finding() {
 fn running_server_and_its_store_are_examined() {
     let place = Place::new();
     let port = spare_port();
-    let lines = format!("port {port}\nrequirepass short\nuser default on >short ~* &* +@all");
+    let lines = format!(
+        "port {port}\nrequirepass short\nuser default on >short ~* &* +@all\nuser ann on >ann123 ~a +get"
+    );
     let server = Server::start(&place, &lines);
     let store = place.path("served");
     fs::set_permissions(
@@ -130,6 +132,7 @@ fn running_server_and_its_store_are_examined() {
         &findings,
         &[
             "medium requirepass has only 5 characters",
+            "high user ann has the password 'ann123'",
             "low audit-log is not set",
         ],
     );

@@ -2,11 +2,13 @@
 //!
 //! - `files`: checks the owners and modes of files.
 //! - `findings`: describes weaknesses.
+//! - `guesses`: guesses passwords of which only the hash is known.
 //! - `server`: checks the settings and the users of a server.
 //! - `settings`: collects these from a running server, or from a configuration file.
 
 mod files;
 mod findings;
+mod guesses;
 mod server;
 mod settings;
 

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::findings::{Findings, Severity};
+use super::guesses::guess;
 use super::settings::{Described, is_loopback};
 
 /// The shortest password that is not reported, in characters.
@@ -98,6 +99,16 @@ fn check_users(described: &Described, is_remote: bool, findings: &mut Findings) 
         }
         for password in rules.iter().filter_map(|rule| rule.strip_prefix('>')) {
             check_password(&format!("a password of user {name}"), password, findings);
+        }
+        for hash in rules.iter().filter_map(|rule| rule.strip_prefix('#')) {
+            if let Some(password) = guess(name, hash) {
+                findings.add(
+                    Severity::High,
+                    format!("user {name} has the password '{password}'"),
+                    "it is one of the first that an attacker tries",
+                    format!("ACL SETUSER {name} '<{password}' '>PASSWORD', one of ACL GENPASS"),
+                );
+            }
         }
     }
     for name in ["requirepass", "masterauth"] {
