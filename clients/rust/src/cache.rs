@@ -7,8 +7,18 @@ use async_trait::async_trait;
 use crate::computing;
 use crate::error::Result;
 use crate::lease::Lease;
+use crate::reply::Reply;
 use crate::set_options::SetOptions;
 use crate::subscription::Subscription;
+
+/// Keeps other crates from implementing [`Cache`].
+pub(crate) mod sealed {
+    #[allow(
+        unnameable_types,
+        reason = "the trait is sealed by this type's privacy"
+    )]
+    pub trait Sealed {}
+}
 
 /// A cache in shared memory or on a server. Any number of tasks can share it.
 /// [`cache`](crate::cache()) opens the cache that a URL names.
@@ -32,8 +42,11 @@ use crate::subscription::Subscription;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// The trait is sealed: later versions add methods to it. Tests that need a cache without a store or
+/// a server use a [`MockCache`](crate::MockCache).
 #[async_trait]
-pub trait Cache: Send + Sync {
+pub trait Cache: sealed::Sealed + Send + Sync {
     /// Returns the string value of a key, or `None` if the key does not exist.
     ///
     /// ```
@@ -82,6 +95,32 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn set(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool>;
 
+    /// Sets a key to a string, and returns the previous value, or `None` if the key did not exist.
+    /// With a condition, the value is set only if the condition is met.
+    ///
+    /// # Errors
+    /// An error reply if the key holds a value of another type. Redis before 7.0 refuses
+    /// [`SetOptions::if_missing`] here.
+    ///
+    /// ```
+    /// # use undercroft::{Cache, SetOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// assert_eq!(cache.set_get_old(b"key", b"new", SetOptions::new()).await?, None);
+    /// let old = cache.set_get_old(b"key", b"newer", SetOptions::new()).await?;
+    /// assert_eq!(old.as_deref(), Some(&b"new"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn set_get_old(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<Option<Vec<u8>>>;
+
     /// Deletes keys. Returns the number of keys that existed.
     ///
     /// ```
@@ -96,6 +135,106 @@ pub trait Cache: Send + Sync {
     /// # }
     /// ```
     async fn delete(&self, keys: &[&[u8]]) -> Result<u64>;
+
+    /// Returns the number of keys that exist. A repeated key counts each time.
+    ///
+    /// ```
+    /// # use undercroft::{Cache, SetOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// cache.set(b"key", b"value", SetOptions::new()).await?;
+    /// assert_eq!(cache.exists(&[b"key", b"other", b"key"]).await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn exists(&self, keys: &[&[u8]]) -> Result<u64>;
+
+    /// Sets the time after which a key expires, in whole milliseconds. Returns whether the key
+    /// exists. A time below 1 ms deletes the key.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the time is 2^62 ms or longer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use undercroft::{Cache, SetOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// cache.set(b"key", b"value", SetOptions::new()).await?;
+    /// assert!(cache.expire(b"key", Duration::from_secs(60)).await?);
+    /// assert!(!cache.expire(b"other", Duration::from_secs(60)).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn expire(&self, key: &[u8], after: Duration) -> Result<bool>;
+
+    /// Returns the remaining time until a key expires, or `None` if the key is missing or does not
+    /// expire.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use undercroft::{Cache, SetOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// let minute = SetOptions::new().ttl(Duration::from_secs(60));
+    /// cache.set(b"key", b"value", minute).await?;
+    /// assert!(cache.ttl(b"key").await?.expect("it expires") <= Duration::from_secs(60));
+    /// assert_eq!(cache.ttl(b"other").await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn ttl(&self, key: &[u8]) -> Result<Option<Duration>>;
+
+    /// Adds to the integer value of a key. A missing key counts as 0. Returns the sum.
+    ///
+    /// # Errors
+    /// An error reply if the value is not an integer, or if the sum exceeds 64 bits.
+    ///
+    /// ```
+    /// # use undercroft::Cache;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// assert_eq!(cache.incr(b"visits", 1).await?, 1);
+    /// assert_eq!(cache.incr(b"visits", -3).await?, -2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn incr(&self, key: &[u8], delta: i64) -> Result<i64>;
+
+    /// Runs any command, given as its name and arguments, except commands that change the state of
+    /// a connection, such as MULTI, because callers share the connections.
+    ///
+    /// A command that waits for keys, such as BLPOP, blocks all other calls on the same connection
+    /// of a `PipelinedCache`, and a [`StoreCache`](crate::StoreCache) refuses it. A `ClusterCache`
+    /// sends a command to the node that serves its keys.
+    ///
+    /// If a call to a server is dropped before its reply arrives, or if its deadline passes, an item
+    /// that a command such as LPOP removed is lost. With LMOVE and XREADGROUP, the item remains on
+    /// the server.
+    ///
+    /// # Errors
+    /// An error reply is returned as [`Error::Reply`](crate::Error::Reply).
+    ///
+    /// ```
+    /// # use undercroft::Cache;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// assert_eq!(cache.command(&[b"RPUSH", b"jobs", b"a", b"b"]).await?.to::<i64>()?, 2);
+    /// assert!(cache.command(&[b"MULTI"]).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn command(&self, words: &[&[u8]]) -> Result<Reply>;
 
     /// Acquires the lease on a key for `term`, unless another caller holds it. The lease is the
     /// right to compute the key's value. Dropping the lease releases it.

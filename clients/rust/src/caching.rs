@@ -125,9 +125,8 @@ impl Caching {
             if let Some(time) = time
                 && time.as_millis() == 0
             {
-                return Err(Error::reply(format!(
-                    "ERR invalid expire time: expected a {what} of at least one millisecond, got \
-                     {time:?}"
+                return Err(Error::argument(format!(
+                    "expected a {what} of at least one millisecond, got {time:?}"
                 )));
             }
         }

@@ -43,6 +43,9 @@ pub enum Error {
     /// The URL or an option is invalid.
     #[error("{0}")]
     Url(Box<str>),
+    /// An argument is outside of its range. The call did not reach the store or the server.
+    #[error("{0}")]
+    InvalidArgument(Box<str>),
     /// The store can be neither opened nor created.
     #[error("{0}")]
     Open(Box<str>),
@@ -219,6 +222,7 @@ impl Error {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Error::Url(_) => "url",
+            Error::InvalidArgument(_) => "invalid_argument",
             Error::Open(_) => "open",
             Error::Connect { .. } => "connect",
             Error::Refused { .. } => "refused",
@@ -245,6 +249,11 @@ impl Error {
     #[cold]
     pub(crate) fn url(text: impl Into<Box<str>>) -> Error {
         Error::Url(text.into())
+    }
+
+    #[cold]
+    pub(crate) fn argument(text: impl Into<Box<str>>) -> Error {
+        Error::InvalidArgument(text.into())
     }
 
     #[cold]

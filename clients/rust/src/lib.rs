@@ -34,6 +34,7 @@
 //! - `caching`: options for caching computed values.
 //! - `computing`: the values that a thread or a task is computing.
 //! - `error`: the crate's error type, for both stores in this process and servers.
+//! - `mock`: a cache for the tests of programs that use a cache.
 //! - `objects`: bytes and arrays that processes exchange without copying.
 //! - `observe`: spans of calls, counters, and connection events.
 //! - `get_or_insert`: the computation of missing values, by one caller at a time.
@@ -55,6 +56,8 @@ mod computing;
 mod error;
 mod get_or_insert;
 mod lease;
+#[cfg(feature = "mock")]
+mod mock;
 mod objects;
 mod observe;
 mod open;
@@ -73,6 +76,8 @@ pub use caching::Caching;
 pub use error::{Error, Result};
 pub use get_or_insert::GetOrInsert;
 pub use lease::Lease;
+#[cfg(feature = "mock")]
+pub use mock::MockCache;
 pub use objects::{Object, ObjectKind, Objects};
 pub use open::{cache, cache_with};
 pub use options::CacheOptions;

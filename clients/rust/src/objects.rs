@@ -37,7 +37,7 @@ use crate::store::Store;
 /// can be sent through any queue.
 ///
 /// An [`Object`] is read in place in shared memory. It stays valid until it is dropped, even if its
-/// key is deleted or overwritten. A process can read up to 126 objects from [`get`](Objects::get)
+/// key is deleted or overwritten. `bytes::Bytes::from_owner(object)` shares it without a copy. A process can read up to 126 objects from [`get`](Objects::get)
 /// in place at the same time. Further objects are copied.
 ///
 /// ```
@@ -96,8 +96,9 @@ impl Objects {
     /// Stores an array in C order, with a data type in numpy's notation.
     ///
     /// # Errors
-    /// Fails like [`put_bytes`](Self::put_bytes), if the data type contains anything but letters,
-    /// digits and `<>|=`, or if the number of bytes does not match the shape.
+    /// [`Error::InvalidArgument`] if the data type contains anything but letters, digits and `<>|=`,
+    /// or if the number of bytes does not match the shape. The errors of
+    /// [`put_bytes`](Self::put_bytes).
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -114,7 +115,7 @@ impl Objects {
         ttl: Option<Duration>,
     ) -> Result<Vec<u8>> {
         let head = ObjectHead::array(dtype, shape, items.len());
-        let head = head.map_err(|wrong| Error::reply(format!("ERR {wrong}")))?;
+        let head = head.map_err(|wrong| Error::argument(wrong.to_string()))?;
         self.put(&head, items, ttl)
     }
 

@@ -1,6 +1,6 @@
 //! Defines the options of SET: an expiry and a condition.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_engine as engine;
 
@@ -9,6 +9,16 @@ use crate::error::{Error, Result};
 /// The longest time until a value expires. The sum of this time and the current time stays below
 /// 2^63 ms.
 pub(crate) const LONGEST: Duration = Duration::from_millis(0x3fff_ffff_ffff_ffff);
+
+/// Returns the milliseconds after which a key expires.
+pub(crate) fn expiry_milliseconds(after: Duration) -> Result<u64> {
+    if after > LONGEST {
+        return Err(Error::argument(format!(
+            "expected an expiry below 2^62 ms, got {after:?}"
+        )));
+    }
+    Ok(after.as_millis() as u64)
+}
 
 /// Options for setting a value. By default the value is set unconditionally and does not expire.
 ///
@@ -24,8 +34,28 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(0x3fff_ffff_ffff_ffff
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetOptions {
-    ttl: Option<Duration>,
+    expiry: Expiry,
     condition: Condition,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Expiry {
+    #[default]
+    Never,
+    Keep,
+    After(Duration),
+    At(SystemTime),
+}
+
+/// The time at which a value expires, in milliseconds.
+pub(crate) enum Deadline {
+    Never,
+    /// The key keeps its expiry.
+    Keep,
+    /// The value expires after this time.
+    After(u64),
+    /// The value expires at this Unix time.
+    At(u64),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,13 +74,14 @@ impl SetOptions {
     /// ```
     pub const fn new() -> SetOptions {
         SetOptions {
-            ttl: None,
+            expiry: Expiry::Never,
             condition: Condition::Always,
         }
     }
 
-    /// Sets the time until the value expires, in whole milliseconds (PX). Without this option the
-    /// value never expires, even if the previous value did.
+    /// Sets the time until the value expires, in whole milliseconds (PX). Without an option for the
+    /// expiry, the value never expires, even if the previous value did. Of several such options,
+    /// the last one applies.
     ///
     /// ```
     /// use std::time::Duration;
@@ -62,7 +93,42 @@ impl SetOptions {
     /// ```
     #[must_use]
     pub const fn ttl(mut self, ttl: Duration) -> SetOptions {
-        self.ttl = Some(ttl);
+        self.expiry = Expiry::After(ttl);
+        self
+    }
+
+    /// Sets the moment at which the value expires, in whole milliseconds (PXAT).
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// let at = SystemTime::now() + Duration::from_secs(60);
+    /// store.set_with("key", "value", undercroft::SetOptions::new().expire_at(at))?;
+    /// assert!(store.ttl("key")? <= Some(Duration::from_secs(60)));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn expire_at(mut self, at: SystemTime) -> SetOptions {
+        self.expiry = Expiry::At(at);
+        self
+    }
+
+    /// Keeps the expiry of the previous value (KEEPTTL).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use undercroft::SetOptions;
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.set_with("key", "first", SetOptions::new().ttl(Duration::from_secs(60)))?;
+    /// store.set_with("key", "second", SetOptions::new().keep_ttl())?;
+    /// assert!(store.ttl("key")?.is_some());
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn keep_ttl(mut self) -> SetOptions {
+        self.expiry = Expiry::Keep;
         self
     }
 
@@ -104,14 +170,39 @@ impl SetOptions {
         }
     }
 
-    /// Returns the milliseconds until the value expires, or `None` if it does not expire.
-    pub(crate) fn milliseconds(&self) -> Result<Option<u64>> {
-        let Some(ttl) = self.ttl else {
-            return Ok(None);
-        };
-        match ttl.as_millis() {
-            after @ 1.. if ttl <= LONGEST => Ok(Some(after as u64)),
-            _ => Err(Error::reply("ERR invalid expire time in 'set' command")),
+    /// Returns the time at which the value expires.
+    pub(crate) fn deadline(&self) -> Result<Deadline> {
+        match self.expiry {
+            Expiry::Never => Ok(Deadline::Never),
+            Expiry::Keep => Ok(Deadline::Keep),
+            Expiry::After(ttl) => match ttl.as_millis() {
+                after @ 1.. if ttl <= LONGEST => Ok(Deadline::After(after as u64)),
+                _ => Err(Error::argument(format!(
+                    "expected an expiry of 1 ms to 2^62 ms, got {ttl:?}"
+                ))),
+            },
+            Expiry::At(at) => match at.duration_since(UNIX_EPOCH).map(|at| at.as_millis()) {
+                Ok(at @ 1..) if at <= LONGEST.as_millis() => Ok(Deadline::At(at as u64)),
+                _ => Err(Error::argument(format!(
+                    "expected an expiry after 1970 and within 2^62 ms, got {at:?}"
+                ))),
+            },
+        }
+    }
+
+    /// Returns the milliseconds until a leased value expires, or `None` if it does not expire.
+    pub(crate) fn leased_milliseconds(&self) -> Result<Option<u64>> {
+        match self.deadline()? {
+            Deadline::Never => Ok(None),
+            Deadline::After(after) => Ok(Some(after)),
+            Deadline::At(at) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                let now = now.map_or(0, |now| now.as_millis() as u64);
+                Ok(Some(at.saturating_sub(now).max(1)))
+            }
+            Deadline::Keep => Err(Error::argument(
+                "a leased value cannot keep the expiry of the previous value; set a TTL instead",
+            )),
         }
     }
 
@@ -123,9 +214,11 @@ impl SetOptions {
                 Condition::IfMissing => engine::strings::Condition::IfMissing,
                 Condition::IfPresent => engine::strings::Condition::IfPresent,
             },
-            expiry: match self.milliseconds()? {
-                None => engine::Expiry::Never,
-                Some(after) => engine::Expiry::At(now + after),
+            expiry: match self.deadline()? {
+                Deadline::Never => engine::Expiry::Never,
+                Deadline::Keep => engine::Expiry::Keep,
+                Deadline::After(after) => engine::Expiry::At(now + after),
+                Deadline::At(at) => engine::Expiry::At(at),
             },
         })
     }

@@ -11,15 +11,19 @@ use futures_util::stream;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::consume_budget;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
+use undercroft_commands::table::{Flag, find};
 use undercroft_embedded::{OpenStore, StoreOf};
 use undercroft_engine::messages::{Subscriber, Topic};
 use undercroft_engine::{self as engine, limit_patience};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, sealed};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::observe;
+use crate::remote::shared;
+use crate::reply::Reply;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 use crate::subscription::{Event, Message, Subscription, check_names};
@@ -138,6 +142,33 @@ impl StoreCache {
         made
     }
 
+    /// Runs any command that neither waits for keys nor changes the state of a connection.
+    async fn run(&self, words: &[&[u8]]) -> Result<Reply> {
+        // The same commands are refused as on a server, so that a program that works on one cache
+        // works on all of them.
+        let words = shared(words)?;
+        let name = words.first().copied().unwrap_or_default();
+        if waits_for_keys(&words) {
+            return Err(Error::argument(format!(
+                "{} waits for keys, which would block the event loop; use the methods of Store on \
+                 a separate thread, or poll without waiting",
+                String::from_utf8_lossy(name)
+            )));
+        }
+        if !is_script(name) {
+            copied(words.iter().map(|word| word.len()).sum());
+            return self.patiently(|store| store.command(&words)).await;
+        }
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        // A script may run for seconds, so it runs on a separate thread.
+        let store = self.store.clone();
+        let words: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
+        let ran = spawn_blocking(move || store.command(&words)).await;
+        ran.unwrap_or(Err(Error::Closed))
+    }
+
     /// Completes the steps after a commit that a busy lock postponed, such as serving the tasks
     /// that wait for a key.
     async fn settle(&self) {
@@ -188,6 +219,27 @@ fn copied(bytes: usize) {
     }
 }
 
+/// Returns whether a command waits until a key has data.
+fn waits_for_keys(words: &[&[u8]]) -> bool {
+    let name = words.first().copied().unwrap_or_default();
+    let is_blocking = find(name).is_some_and(|command| command.flags.has(Flag::Blocking));
+    // XREAD and XREADGROUP wait only if an option before the keys says so.
+    let is_read = name.len() >= 5 && name[..5].eq_ignore_ascii_case(b"XREAD");
+    let mut options = words
+        .iter()
+        .take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
+    is_blocking && (!is_read || options.any(|word| word.eq_ignore_ascii_case(b"BLOCK")))
+}
+
+/// Returns whether a command runs a script or a function.
+fn is_script(name: &[u8]) -> bool {
+    let begins = |with: &[u8]| {
+        name.get(..with.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(with))
+    };
+    begins(b"EVAL") || begins(b"FCALL")
+}
+
 /// Makes a call that waits for a lock for at most `MOMENT`.
 fn momentarily<R>(store: &Store, call: &mut impl FnMut(&Store) -> Result<R>) -> Result<R> {
     let _limited = limit_patience(MOMENT);
@@ -202,6 +254,8 @@ fn watched<T>(
 ) -> impl Future<Output = Result<T>> {
     observe::call("StoreCache", operation, call)
 }
+
+impl sealed::Sealed for StoreCache {}
 
 #[async_trait]
 impl Cache for StoreCache {
@@ -230,8 +284,39 @@ impl Cache for StoreCache {
         watched("set", call).await
     }
 
+    async fn set_get_old(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<Option<Vec<u8>>> {
+        copied(value.len());
+        let call = self.patiently(|store| store.set_get_old(key, value, options));
+        watched("set_get_old", call).await
+    }
+
     async fn delete(&self, keys: &[&[u8]]) -> Result<u64> {
         watched("delete", self.patiently(|store| store.del(keys))).await
+    }
+
+    async fn exists(&self, keys: &[&[u8]]) -> Result<u64> {
+        watched("exists", self.patiently(|store| store.exists(keys))).await
+    }
+
+    async fn expire(&self, key: &[u8], after: Duration) -> Result<bool> {
+        watched("expire", self.patiently(|store| store.expire(key, after))).await
+    }
+
+    async fn ttl(&self, key: &[u8]) -> Result<Option<Duration>> {
+        watched("ttl", self.patiently(|store| store.ttl(key))).await
+    }
+
+    async fn incr(&self, key: &[u8], delta: i64) -> Result<i64> {
+        watched("incr", self.patiently(|store| store.incr(key, delta))).await
+    }
+
+    async fn command(&self, words: &[&[u8]]) -> Result<Reply> {
+        watched("command", self.run(words)).await
     }
 
     async fn take_lease(&self, key: &[u8], term: Duration) -> Result<Option<Lease>> {

@@ -109,8 +109,8 @@ impl Subscription {
 /// Refuses a subscription without names, which would wait forever.
 pub(crate) fn check_names(names: &[&[u8]]) -> Result<()> {
     match names {
-        [] => Err(Error::reply(
-            "ERR expected at least one channel or pattern, got none",
+        [] => Err(Error::argument(
+            "expected at least one channel or pattern, got none",
         )),
         _ => Ok(()),
     }

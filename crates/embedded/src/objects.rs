@@ -287,6 +287,12 @@ impl Deref for Object {
     }
 }
 
+impl AsRef<[u8]> for Object {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Object")

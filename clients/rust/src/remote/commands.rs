@@ -1,7 +1,9 @@
 //! Builds the commands that implement the methods of the cache trait.
 
+use std::time::Duration;
+
 use crate::error::{Error, Result};
-use crate::set_options::SetOptions;
+use crate::set_options::{Deadline, SetOptions};
 
 /// Commands that change the state of their connection. On a shared connection, these commands would
 /// affect other callers.
@@ -37,7 +39,7 @@ const OF_CLIENT: &[&str] = &["CACHING", "REPLY", "TRACKING"];
 pub(crate) fn shared(words: &[impl AsRef<[u8]>]) -> Result<Vec<&[u8]>> {
     let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     let Some(name) = words.first() else {
-        return Err(Error::reply("ERR expected the name of a command, got none"));
+        return Err(Error::argument("expected the name of a command, got none"));
     };
     let is = |word: &[u8], others: &[&str]| {
         let mut others = others.iter().map(|other| other.as_bytes());
@@ -46,8 +48,8 @@ pub(crate) fn shared(words: &[impl AsRef<[u8]>]) -> Result<Vec<&[u8]>> {
     let of_client =
         || is(name, &["CLIENT"]) && words.get(1).is_some_and(|word| is(word, OF_CLIENT));
     if is(name, OF_CONNECTIONS) || of_client() {
-        return Err(Error::reply(format!(
-            "ERR {} cannot run on a shared connection; use a separate connection",
+        return Err(Error::argument(format!(
+            "{} cannot run on a shared connection; use a separate connection",
             String::from_utf8_lossy(name)
         )));
     }
@@ -62,12 +64,20 @@ pub(crate) fn with<'a>(name: &'a [u8], arguments: &[&'a [u8]]) -> Vec<&'a [u8]> 
     words
 }
 
+/// Converts the reply of PTTL, which is negative if the key is missing or does not expire.
+pub(crate) fn remaining(milliseconds: i64) -> Option<Duration> {
+    u64::try_from(milliseconds).ok().map(Duration::from_millis)
+}
+
 /// The words of a SET command.
 pub(crate) struct SetWords<'a> {
     words: [&'a [u8]; 3],
     digits: itoa::Buffer,
-    milliseconds: Option<u64>,
+    /// The keyword for the expiry, and its number if it has one.
+    expiry: Option<(&'static [u8], Option<u64>)>,
     condition: Option<&'static [u8]>,
+    /// Whether the reply is the previous value.
+    gets_old: bool,
 }
 
 impl<'a> SetWords<'a> {
@@ -75,9 +85,23 @@ impl<'a> SetWords<'a> {
         Ok(SetWords {
             words: [b"SET", key, value],
             digits: itoa::Buffer::new(),
-            milliseconds: options.milliseconds()?,
+            expiry: match options.deadline()? {
+                Deadline::Never => None,
+                Deadline::Keep => Some((b"KEEPTTL", None)),
+                Deadline::After(after) => Some((b"PX", Some(after))),
+                Deadline::At(at) => Some((b"PXAT", Some(at))),
+            },
             condition: options.word(),
+            gets_old: false,
         })
+    }
+
+    /// Returns the words of a SET whose reply is the previous value.
+    pub(crate) fn getting_old(self) -> Self {
+        SetWords {
+            gets_old: true,
+            ..self
+        }
     }
 
     /// Returns a copy of the words for a task that outlives the call.
@@ -87,17 +111,24 @@ impl<'a> SetWords<'a> {
     }
 
     /// Returns the command's words and their count.
-    pub(crate) fn words(&mut self) -> ([&[u8]; 6], usize) {
+    pub(crate) fn words(&mut self) -> ([&[u8]; 7], usize) {
         let [set, key, value] = self.words;
-        let mut words: [&[u8]; 6] = [set, key, value, b"", b"", b""];
+        let mut words: [&[u8]; 7] = [set, key, value, b"", b"", b"", b""];
         let mut count = 3;
-        if let Some(milliseconds) = self.milliseconds {
-            words[3] = b"PX";
-            words[4] = self.digits.format(milliseconds).as_bytes();
-            count = 5;
+        if let Some((word, number)) = self.expiry {
+            words[count] = word;
+            count += 1;
+            if let Some(number) = number {
+                words[count] = self.digits.format(number).as_bytes();
+                count += 1;
+            }
         }
         if let Some(condition) = self.condition {
             words[count] = condition;
+            count += 1;
+        }
+        if self.gets_old {
+            words[count] = b"GET";
             count += 1;
         }
         (words, count)
@@ -112,6 +143,8 @@ pub(crate) type Getting<'a> =
 /// `call`, `fetch`, `errands`, `receive`, `server` and `end`.
 macro_rules! remote_cache {
     ($cache:ident) => {
+        impl $crate::cache::sealed::Sealed for $cache {}
+
         #[async_trait::async_trait]
         impl $crate::cache::Cache for $cache {
             // This method is written out as the attribute would expand an `async fn`, but without
@@ -154,6 +187,21 @@ macro_rules! remote_cache {
                 .await
             }
 
+            async fn set_get_old(
+                &self,
+                key: &[u8],
+                value: &[u8],
+                options: $crate::SetOptions,
+            ) -> $crate::Result<Option<Vec<u8>>> {
+                let words = $crate::remote::commands::SetWords::new(key, value, options)?;
+                let mut words = words.getting_old();
+                let (words, count) = words.words();
+                $crate::observe::call(stringify!($cache), "set_get_old", async {
+                    self.call(&words[..count]).await?.to()
+                })
+                .await
+            }
+
             async fn delete(&self, keys: &[&[u8]]) -> $crate::Result<u64> {
                 if keys.is_empty() {
                     return Ok(0);
@@ -163,6 +211,49 @@ macro_rules! remote_cache {
                     self.call(&words).await?.to()
                 })
                 .await
+            }
+
+            async fn exists(&self, keys: &[&[u8]]) -> $crate::Result<u64> {
+                if keys.is_empty() {
+                    return Ok(0);
+                }
+                let words = $crate::remote::commands::with(b"EXISTS", keys);
+                $crate::observe::call(stringify!($cache), "exists", async {
+                    self.call(&words).await?.to()
+                })
+                .await
+            }
+
+            async fn expire(&self, key: &[u8], after: std::time::Duration) -> $crate::Result<bool> {
+                let mut digits = itoa::Buffer::new();
+                let after = digits.format($crate::set_options::expiry_milliseconds(after)?);
+                $crate::observe::call(stringify!($cache), "expire", async {
+                    let words: [&[u8]; 3] = [b"PEXPIRE", key, after.as_bytes()];
+                    self.call(&words).await?.to()
+                })
+                .await
+            }
+
+            async fn ttl(&self, key: &[u8]) -> $crate::Result<Option<std::time::Duration>> {
+                $crate::observe::call(stringify!($cache), "ttl", async {
+                    let left = self.call(&[b"PTTL", key]).await?.to()?;
+                    Ok($crate::remote::commands::remaining(left))
+                })
+                .await
+            }
+
+            async fn incr(&self, key: &[u8], delta: i64) -> $crate::Result<i64> {
+                let mut digits = itoa::Buffer::new();
+                let delta = digits.format(delta);
+                $crate::observe::call(stringify!($cache), "incr", async {
+                    let words: [&[u8]; 3] = [b"INCRBY", key, delta.as_bytes()];
+                    self.call(&words).await?.to()
+                })
+                .await
+            }
+
+            async fn command(&self, words: &[&[u8]]) -> $crate::Result<$crate::Reply> {
+                $crate::observe::call(stringify!($cache), "command", self.command(words)).await
             }
 
             async fn take_lease(
@@ -185,7 +276,7 @@ macro_rules! remote_cache {
                 value: &[u8],
                 options: $crate::SetOptions,
             ) -> $crate::Result<bool> {
-                let time = options.milliseconds()?.unwrap_or(0).to_string();
+                let time = options.leased_milliseconds()?.unwrap_or(0).to_string();
                 let words =
                     $crate::remote::lease::set(&lease.key, &lease.token, value, time.as_bytes());
                 let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();

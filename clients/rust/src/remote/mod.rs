@@ -49,6 +49,7 @@ mod sync {
 
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterCache;
+pub(crate) use commands::{SetWords, shared};
 pub use messages::Messages;
 pub use pipelined::PipelinedCache;
 pub use pool::Pool;

@@ -149,6 +149,32 @@ impl Pool {
         self.call(&words[..count])?.to()
     }
 
+    /// Sets a key to a string, and returns the previous value, or `None` if the key did not exist.
+    /// With a condition, the value is set only if the condition is met.
+    ///
+    /// # Errors
+    /// The errors of `get`. An error reply if the key holds a value of another type. Redis before
+    /// 7.0 refuses [`SetOptions::if_missing`] here.
+    ///
+    /// ```
+    /// use undercroft::SetOptions;
+    /// # use undercroft::{CacheOptions, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
+    /// assert_eq!(pool.set_get_old("key", "value", SetOptions::new())?, None);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn set_get_old(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: SetOptions,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut words = SetWords::new(key.as_ref(), value.as_ref(), options)?.getting_old();
+        let (words, count) = words.words();
+        self.call(&words[..count])?.to()
+    }
+
     /// Deletes keys. Returns the number of keys that existed.
     ///
     /// # Errors

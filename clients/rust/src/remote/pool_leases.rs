@@ -177,7 +177,7 @@ impl Pool {
         value: impl AsRef<[u8]>,
         options: SetOptions,
     ) -> Result<bool> {
-        let time = options.milliseconds()?.unwrap_or(0).to_string();
+        let time = options.leased_milliseconds()?.unwrap_or(0).to_string();
         let words = set(&lease.key, &lease.token, value.as_ref(), time.as_bytes());
         let done = self.run(&words)?.to::<bool>()?;
         lease.is_ended();

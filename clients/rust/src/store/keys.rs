@@ -5,7 +5,8 @@ use std::time::Duration;
 use undercroft_engine as engine;
 use undercroft_engine::messages::Topic;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::set_options::expiry_milliseconds;
 use crate::store::Store;
 
 impl Store {
@@ -45,7 +46,7 @@ impl Store {
     /// Sets the time after which a key expires. Returns whether the key exists.
     ///
     /// # Errors
-    /// Fails if the time is 2^62 ms or longer.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the time is 2^62 ms or longer.
     ///
     /// ```
     /// use std::time::Duration;
@@ -57,12 +58,7 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn expire(&self, key: impl AsRef<[u8]>, after: Duration) -> Result<bool> {
-        let after = u64::try_from(after.as_millis())
-            .ok()
-            .filter(|after| *after < 1 << 62);
-        let Some(after) = after else {
-            return Err(Error::reply("ERR invalid expire time in 'pexpire' command"));
-        };
+        let after = expiry_milliseconds(after)?;
         let at = self.with(engine::Store::now) + after;
         self.call(|open| open.store.expire_at(self.database, key.as_ref(), at))
     }

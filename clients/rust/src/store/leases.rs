@@ -90,7 +90,10 @@ impl Store {
         value: &[u8],
         options: SetOptions,
     ) -> Result<bool> {
-        let expiry = options.for_engine(self.with(engine::Store::now))?.expiry;
+        let expiry = match options.leased_milliseconds()? {
+            None => engine::Expiry::Never,
+            Some(after) => engine::Expiry::At(self.with(engine::Store::now) + after),
+        };
         let (key, token) = (&lease.key, engine::leases::Lease::from_bytes(&lease.token));
         match &lease.of {
             // A lease is only valid in the store file in which it was taken.

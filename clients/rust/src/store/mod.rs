@@ -1,6 +1,7 @@
 //! Provides a store in this process, with typed calls and a call that runs any command.
 //!
 //! - `hashes`: the hash commands.
+//! - `in_place`: reads of strings without copies.
 //! - `keys`: commands for keys of any type, and PUBLISH.
 //! - `leases`: leases, whose holders compute the values of keys.
 //! - `lists`: the list commands.
@@ -10,6 +11,7 @@
 //! - `strings`: the commands for strings and counters.
 
 mod hashes;
+mod in_place;
 mod keys;
 mod leases;
 mod lists;
@@ -125,7 +127,7 @@ impl Store {
     /// Returns a handle on the same store with another of its 16 databases selected.
     ///
     /// # Errors
-    /// Fails if the number is not below 16.
+    /// [`Error::InvalidArgument`] if the number is not below 16.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -136,7 +138,10 @@ impl Store {
     /// ```
     pub fn database(&self, number: usize) -> Result<Store> {
         if number >= engine::DATABASES {
-            return Err(Error::reply("ERR DB index is out of range"));
+            return Err(Error::argument(format!(
+                "expected a database below {}, got {number}",
+                engine::DATABASES
+            )));
         }
         Ok(Store {
             by_name: self.by_name.clone(),
@@ -329,7 +334,7 @@ impl Session {
 /// Runs a command in a session.
 fn run(open: &OpenStore, session: &mut session::Session, words: &[&[u8]]) -> Result<Reply> {
     if words.is_empty() {
-        return Err(Error::reply("ERR expected the name of a command, got none"));
+        return Err(Error::argument("expected the name of a command, got none"));
     }
     let mut recorder = Recorder::new();
     open.execute(session, words, &mut recorder)?;

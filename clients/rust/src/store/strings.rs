@@ -3,6 +3,7 @@
 use undercroft_engine as engine;
 
 use crate::error::Result;
+use crate::remote::SetWords;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 
@@ -103,6 +104,32 @@ impl Store {
         let options = options.for_engine(self.with(engine::Store::now))?;
         let (key, value) = (key.as_ref(), value.as_ref());
         self.call(|open| open.store.set_with(self.database, key, value, options))
+    }
+
+    /// Sets a key to a string, and returns the previous value, or `None` if the key did not exist.
+    /// With a condition, the value is set only if the condition is met.
+    ///
+    /// # Errors
+    /// Fails like [`set`](Self::set), or if the key holds a value of another type.
+    ///
+    /// ```
+    /// use undercroft::SetOptions;
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.set("key", "old")?;
+    /// let old = store.set_get_old("key", "new", SetOptions::new().keep_ttl())?;
+    /// assert_eq!(old.as_deref(), Some(&b"old"[..]));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn set_get_old(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: SetOptions,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut words = SetWords::new(key.as_ref(), value.as_ref(), options)?.getting_old();
+        let (words, count) = words.words();
+        self.ask(&words[..count])
     }
 
     /// Sets several keys atomically to strings that do not expire.

@@ -1,11 +1,14 @@
 //! Tests that all caches behave alike: on a store, and on Redis and Undercroft servers, over every
 //! kind of connection.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::support::redis::Redis;
 use futures_util::StreamExt as _;
-use undercroft::{Cache, CacheOptions, Error, Event, PooledCache, SetOptions, StoreCache};
+use undercroft::{
+    Cache, CacheOptions, Caching, Error, Event, GetOrInsert, MockCache, PooledCache, Reply,
+    SetOptions, StoreCache,
+};
 use undercroft_served::Served;
 
 /// Checks the behavior that all caches share.
@@ -29,9 +32,10 @@ async fn check(cache: &dyn Cache) {
     assert!(cache.set(b"new", b"3", hour).await.expect("PX XX"));
     let error = cache.set(b"new", b"4", set.ttl(Duration::ZERO)).await;
     let error = error.expect_err("no time at all");
+    assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
     assert_eq!(
         error.to_string(),
-        "ERR invalid expire time in 'set' command"
+        "expected an expiry of 1 ms to 2^62 ms, got 0ns"
     );
 
     let found = cache.get_many(&[b"new", b"none", b"new"]).await;
@@ -46,6 +50,8 @@ async fn check(cache: &dyn Cache) {
         2
     );
     assert_eq!(cache.delete(&[]).await.expect("delete nothing"), 0);
+    check_counters_and_expiry(cache).await;
+    check_commands(cache).await;
 
     assert!(cache.subscribe(&[]).await.is_err());
     let mut news = cache
@@ -79,6 +85,105 @@ async fn check(cache: &dyn Cache) {
             );
         }
     }
+}
+
+/// Checks counters, and every way to set an expiry and to read it.
+pub(crate) async fn check_counters_and_expiry(cache: &dyn Cache) {
+    let set = SetOptions::new();
+    assert_eq!(
+        cache.incr(b"count", i64::MAX).await.expect("incr"),
+        i64::MAX
+    );
+    let error = cache.incr(b"count", 1).await.expect_err("an overflow");
+    assert_eq!(error.code(), Some("ERR"), "{error:?}");
+    assert_eq!(cache.incr(b"count", -7).await.expect("incr"), i64::MAX - 7);
+    assert!(cache.set(b"text", b"x", set).await.expect("set"));
+    assert!(cache.incr(b"text", 1).await.is_err());
+    let keys: [&[u8]; 4] = [b"count", b"none", b"text", b"count"];
+    assert_eq!(cache.exists(&keys).await.expect("exists"), 3);
+    assert_eq!(cache.exists(&[]).await.expect("exists"), 0);
+
+    let minute = Duration::from_secs(60);
+    assert_eq!(cache.ttl(b"text").await.expect("ttl"), None);
+    assert_eq!(cache.ttl(b"none").await.expect("ttl"), None);
+    assert!(cache.expire(b"text", minute).await.expect("expire"));
+    assert!(!cache.expire(b"none", minute).await.expect("expire"));
+    assert!(cache.expire(b"text", Duration::MAX).await.is_err());
+    let has_ttl = async |key: &[u8]| match cache.ttl(key).await.expect("ttl") {
+        Some(left) => {
+            assert!(left > Duration::ZERO && left <= minute, "{left:?}");
+            true
+        }
+        None => false,
+    };
+    assert!(has_ttl(b"text").await);
+    assert!(cache.set(b"text", b"y", set.keep_ttl()).await.expect("set"));
+    assert!(has_ttl(b"text").await);
+    assert!(cache.set(b"text", b"z", set).await.expect("set"));
+    assert!(!has_ttl(b"text").await);
+    let at = set.expire_at(SystemTime::now() + minute);
+    assert!(cache.set(b"text", b"old", at).await.expect("set"));
+    assert!(has_ttl(b"text").await);
+    let old = cache.set_get_old(b"text", b"new", set.keep_ttl()).await;
+    assert_eq!(old.expect("set").as_deref(), Some(&b"old"[..]));
+    assert!(has_ttl(b"text").await);
+    let old = cache.set_get_old(b"text", b"no", set.if_missing()).await;
+    assert_eq!(old.expect("set").as_deref(), Some(&b"new"[..]));
+    assert_eq!(
+        cache.get(b"text").await.expect("get").as_deref(),
+        Some(&b"new"[..])
+    );
+    assert_eq!(
+        cache
+            .set_get_old(b"none", b"x", set.if_present())
+            .await
+            .expect("set"),
+        None
+    );
+    assert!(cache.expire(b"text", Duration::ZERO).await.expect("expire"));
+    assert_eq!(
+        cache
+            .delete(&[b"text", b"none", b"count"])
+            .await
+            .expect("delete"),
+        1
+    );
+
+    // A leased value takes its expiry from the options.
+    for (options, expires) in [(set, false), (set.ttl(minute), true), (at, true)] {
+        let lease = cache.take_lease(b"page", minute).await.expect("an answer");
+        let lease = lease.expect("the lease is free");
+        assert!(
+            cache
+                .set_leased(lease, b"<html>", options)
+                .await
+                .expect("set")
+        );
+        assert_eq!(has_ttl(b"page").await, expires);
+    }
+    let lease = cache.take_lease(b"page", minute).await.expect("an answer");
+    let lease = lease.expect("the lease is free");
+    assert!(cache.set_leased(lease, b"x", set.keep_ttl()).await.is_err());
+    assert_eq!(cache.delete(&[b"page"]).await.expect("delete"), 1);
+}
+
+/// Checks that any command runs, except commands that change the state of a shared connection.
+pub(crate) async fn check_commands(cache: &dyn Cache) {
+    let pushed = cache.command(&[b"RPUSH", b"jobs", b"a", b"b"]).await;
+    assert_eq!(pushed.expect("RPUSH"), Reply::Integer(2));
+    let items = cache.command(&[b"LRANGE", b"jobs", b"0", b"-1"]).await;
+    let items: Vec<String> = items.expect("LRANGE").to().expect("texts");
+    assert_eq!(items, ["a", "b"]);
+    let error = cache.command(&[b"GET", b"jobs"]).await.expect_err("a list");
+    assert!(error.is_wrong_type(), "{error:?}");
+    let script = b"return redis.call('llen', KEYS[1])";
+    let ran = cache.command(&[b"EVAL", script, b"1", b"jobs"]).await;
+    assert_eq!(ran.expect("EVAL"), Reply::Integer(2));
+    for refused in [&[&b"MULTI"[..]][..], &[b"subscribe", b"news"], &[]] {
+        let error = cache.command(refused).await.expect_err("refused");
+        assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+    }
+    assert_eq!(cache.delete(&[b"jobs"]).await.expect("delete"), 1);
 }
 
 /// Checks that each of many concurrent callers receives its own replies.
@@ -148,6 +253,96 @@ async fn caches_on_a_multi_threaded_redis_fulfill_the_contract() {
     };
     check_all(&redis.tcp()).await;
     check_all(&format!("{}?protocol=3", redis.unix())).await;
+}
+
+#[tokio::test]
+async fn store_cache_refuses_to_wait_for_keys() {
+    let place = undercroft_testkit::fresh::directory();
+    let cache = StoreCache::at(place.path().join("store")).expect("a store");
+    let cache: &dyn Cache = &cache;
+    let read: [&[u8]; 6] = [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"key", b"$"];
+    for waiting in [&[&b"blpop"[..], b"key", b"0"][..], &read] {
+        let error = cache.command(waiting).await.expect_err("refused");
+        assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+    }
+    // The name of a stream is not an option.
+    let read: [&[u8]; 4] = [b"XREAD", b"STREAMS", b"BLOCK", b"0"];
+    assert_eq!(cache.command(&read).await.expect("XREAD"), Reply::Nil);
+    // A script that takes longer than a turn of the event loop runs on another thread.
+    let script = b"local n = 0; for i = 1, 3000000 do n = n + 1 end; return n";
+    let other = tokio::spawn(async {});
+    let ran = cache.command(&[b"EVAL", script, b"0"]).await.expect("EVAL");
+    assert_eq!(ran, Reply::Integer(3_000_000));
+    assert!(other.is_finished());
+}
+
+#[tokio::test]
+async fn mock_has_the_semantics_of_a_cache_and_reports_calls() {
+    let mock = MockCache::new();
+    let cache: &dyn Cache = &mock;
+    check_counters_and_expiry(cache).await;
+    let long = Duration::from_secs(10);
+    let lease = cache.take_lease(b"page", long).await.expect("an answer");
+    assert!(
+        cache
+            .take_lease(b"page", long)
+            .await
+            .expect("an answer")
+            .is_none()
+    );
+    mock.advance(long);
+    let later = cache.take_lease(b"page", long).await.expect("an answer");
+    let late = cache.set_leased(lease.expect("a lease"), b"late", SetOptions::new());
+    assert!(!late.await.expect("set"), "its term is over");
+    let set = cache.set_leased(later.expect("a lease"), b"new", SetOptions::new());
+    assert!(set.await.expect("set"));
+    let caching = Caching::new();
+    let found = mock.get_or_insert_with(b"page", &caching, async || unreachable!());
+    assert_eq!(found.await.expect("a value"), b"new");
+    // The next caller can take a lease that was dropped.
+    for _ in 0..2 {
+        assert!(
+            cache
+                .take_lease(b"other", long)
+                .await
+                .expect("an answer")
+                .is_some()
+        );
+    }
+
+    let mut news = cache
+        .subscribe_to_patterns(&[b"n*"])
+        .await
+        .expect("subscribed");
+    assert_eq!(
+        cache.publish(b"news", b"hello").await.expect("published"),
+        1
+    );
+    let Some(Ok(Event::Message(message))) = news.next().await else {
+        panic!("no message")
+    };
+    assert_eq!(message.payload, b"hello");
+    drop(news);
+    assert_eq!(
+        cache.publish(b"news", b"hello").await.expect("published"),
+        0
+    );
+
+    let error = cache
+        .command(&[b"LLEN", b"jobs"])
+        .await
+        .expect_err("no reply");
+    assert!(error.to_string().contains("reply_next"), "{error}");
+    mock.fail_next(Error::TimedOut(long));
+    assert!(
+        cache
+            .get(b"key")
+            .await
+            .is_err_and(|error| error.is_timeout())
+    );
+    assert_eq!(mock.calls().pop().as_deref(), Some("GET key"));
+    cache.close().await;
+    assert!(matches!(cache.get(b"key").await, Err(Error::Closed)));
 }
 
 #[tokio::test]
