@@ -69,10 +69,10 @@ macro_rules! with_client {
 
 /// Sets the value in the store and on the server.
 pub async fn fill(server: &Server, store: &Path, value: &[u8]) -> Result<(), Failure> {
-    let cache = StoreCache::at(store)?;
-    cache.set(KEY.as_bytes(), value, SetOptions::new()).await?;
+    let cache = StoreCache::open_path(store)?;
+    cache.set(KEY.as_bytes(), value).await?;
     let cache = undercroft::cache(&server.url())?;
-    cache.set(KEY.as_bytes(), value, SetOptions::new()).await?;
+    cache.set(KEY.as_bytes(), value).await?;
     Ok(())
 }
 
@@ -103,7 +103,7 @@ pub fn pooled(server: &Server) -> Result<Ours<PooledCache>, Failure> {
 
 /// Opens Undercroft's cache in shared memory.
 pub fn store(path: &Path) -> Result<Ours<StoreCache>, Failure> {
-    Ok(Ours(StoreCache::at(path)?))
+    Ok(Ours(StoreCache::open_path(path)?))
 }
 
 /// A redis-rs client with one connection that all callers share.

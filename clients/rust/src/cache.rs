@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::command::Reply;
 use crate::computing;
 use crate::error::Result;
 use crate::lease::Lease;
-use crate::reply::Reply;
 use crate::set_options::SetOptions;
 use crate::subscription::Subscription;
 
@@ -33,7 +33,7 @@ pub(crate) mod sealed {
 /// # let directory = undercroft_testkit::fresh::directory();
 /// # let url = format!("undercroft://{}/store", directory.path().display());
 /// async fn greet(cache: &dyn Cache) -> undercroft::Result<String> {
-///     cache.set(b"greeting", b"hello", SetOptions::new()).await?;
+///     cache.set(b"greeting", b"hello").await?;
 ///     let greeting = cache.get(b"greeting").await?.unwrap_or_default();
 ///     Ok(String::from_utf8_lossy(&greeting).into_owned())
 /// }
@@ -54,7 +54,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// assert_eq!(cache.get(b"key").await?, None);
     /// # Ok(())
     /// # }
@@ -69,15 +69,29 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
-    /// cache.set(b"a", b"1", SetOptions::new()).await?;
-    /// assert_eq!(cache.get_many(&[b"a", b"b"]).await?, [Some(b"1".to_vec()), None]);
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
+    /// cache.set(b"a", b"1").await?;
+    /// assert_eq!(cache.mget(&[b"a", b"b"]).await?, [Some(b"1".to_vec()), None]);
     /// # Ok(())
     /// # }
     /// ```
-    async fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
+    async fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
 
-    /// Sets a key to a string, optionally with an expiry or a condition. Returns whether the value
+    /// Sets a key to a string that does not expire.
+    ///
+    /// ```
+    /// # use undercroft::Cache;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
+    /// cache.set(b"key", b"value").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn set(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Sets a key to a string, with an expiry or a condition. Returns whether the value
     /// was set.
     ///
     /// ```
@@ -86,14 +100,14 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// let once = SetOptions::new().ttl(Duration::from_secs(60)).if_missing();
-    /// assert!(cache.set(b"lock", b"mine", once).await?);
-    /// assert!(!cache.set(b"lock", b"yours", once).await?);
+    /// assert!(cache.set_options(b"lock", b"mine", once).await?);
+    /// assert!(!cache.set_options(b"lock", b"yours", once).await?);
     /// # Ok(())
     /// # }
     /// ```
-    async fn set(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool>;
+    async fn set_options(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool>;
 
     /// Sets a key to a string, and returns the previous value, or `None` if the key did not exist.
     /// With a condition, the value is set only if the condition is met.
@@ -107,7 +121,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// assert_eq!(cache.set_get_old(b"key", b"new", SetOptions::new()).await?, None);
     /// let old = cache.set_get_old(b"key", b"newer", SetOptions::new()).await?;
     /// assert_eq!(old.as_deref(), Some(&b"new"[..]));
@@ -128,13 +142,13 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
-    /// cache.set(b"key", b"value", SetOptions::new()).await?;
-    /// assert_eq!(cache.delete(&[b"key", b"other"]).await?, 1);
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
+    /// cache.set(b"key", b"value").await?;
+    /// assert_eq!(cache.del(&[b"key", b"other"]).await?, 1);
     /// # Ok(())
     /// # }
     /// ```
-    async fn delete(&self, keys: &[&[u8]]) -> Result<u64>;
+    async fn del(&self, keys: &[&[u8]]) -> Result<u64>;
 
     /// Returns the number of keys that exist. A repeated key counts each time.
     ///
@@ -143,8 +157,8 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
-    /// cache.set(b"key", b"value", SetOptions::new()).await?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
+    /// cache.set(b"key", b"value").await?;
     /// assert_eq!(cache.exists(&[b"key", b"other", b"key"]).await?, 2);
     /// # Ok(())
     /// # }
@@ -163,8 +177,8 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
-    /// cache.set(b"key", b"value", SetOptions::new()).await?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
+    /// cache.set(b"key", b"value").await?;
     /// assert!(cache.expire(b"key", Duration::from_secs(60)).await?);
     /// assert!(!cache.expire(b"other", Duration::from_secs(60)).await?);
     /// # Ok(())
@@ -181,9 +195,9 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// let minute = SetOptions::new().ttl(Duration::from_secs(60));
-    /// cache.set(b"key", b"value", minute).await?;
+    /// cache.set_options(b"key", b"value", minute).await?;
     /// assert!(cache.ttl(b"key").await?.expect("it expires") <= Duration::from_secs(60));
     /// assert_eq!(cache.ttl(b"other").await?, None);
     /// # Ok(())
@@ -201,7 +215,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// assert_eq!(cache.incr(b"visits", 1).await?, 1);
     /// assert_eq!(cache.incr(b"visits", -3).await?, -2);
     /// # Ok(())
@@ -228,7 +242,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// assert_eq!(cache.command(&[b"RPUSH", b"jobs", b"a", b"b"]).await?.to::<i64>()?, 2);
     /// assert!(cache.command(&[b"MULTI"]).await.is_err());
     /// # Ok(())
@@ -248,7 +262,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// let term = Duration::from_secs(10);
     /// let lease = cache.take_lease(b"page", term).await?;
     /// assert!(lease.is_some());
@@ -267,7 +281,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// if let Some(lease) = cache.take_lease(b"page", Duration::from_secs(10)).await? {
     ///     assert!(cache.set_leased(lease, b"<html>", SetOptions::new()).await?);
     /// }
@@ -284,7 +298,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// assert_eq!(cache.publish(b"news", b"hello").await?, 0);
     /// # Ok(())
     /// # }
@@ -300,7 +314,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// let mut news = cache.subscribe(&[b"news"]).await?;
     /// cache.publish(b"news", b"hello").await?;
     /// let Some(Event::Message(message)) = news.next().await.transpose()? else { panic!() };
@@ -318,8 +332,8 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
-    /// let mut news = cache.subscribe_to_patterns(&[b"news.*"]).await?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
+    /// let mut news = cache.psubscribe(&[b"news.*"]).await?;
     /// cache.publish(b"news.local", b"hello").await?;
     /// let Some(Event::Message(message)) = news.next().await.transpose()? else { panic!() };
     /// assert_eq!(message.channel, b"news.local");
@@ -327,7 +341,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
-    async fn subscribe_to_patterns(&self, patterns: &[&[u8]]) -> Result<Subscription>;
+    async fn psubscribe(&self, patterns: &[&[u8]]) -> Result<Subscription>;
 
     /// Returns a number that identifies the key space of this cache. Calls use it to detect a
     /// computation that requests its own key through another handle.
@@ -344,7 +358,7 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// cache.close().await;
     /// assert!(matches!(cache.get(b"key").await, Err(undercroft::Error::Closed)));
     /// # Ok(())

@@ -16,7 +16,7 @@ use undercroft_resp::ReplyError;
 ///     store.incr("visits", 1)
 /// }
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let store = undercroft::Store::at(directory.path().join("store"))?;
+/// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
 /// assert_eq!(visits(&store)?, 1);
 /// # Ok::<(), undercroft::Error>(())
 /// ```
@@ -30,7 +30,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let store = undercroft::Store::at(directory.path().join("store"))?;
+/// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
 /// store.rpush("letters", &["a"])?;
 /// let error = store.get("letters").unwrap_err();
 /// assert!(error.is_wrong_type());
@@ -146,7 +146,7 @@ impl Error {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.rpush("letters", &["a"])?;
     /// assert!(store.incr("letters", 1).unwrap_err().is_wrong_type());
     /// # Ok::<(), undercroft::Error>(())
@@ -159,7 +159,7 @@ impl Error {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.command(&["CONFIG", "SET", "maxmemory", "1"])?;
     /// store.set("first", "the store is full after this value")?;
     /// assert!(store.set("second", "value").unwrap_err().is_full());

@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use crate::cache::Cache;
 use crate::caching::Caching;
+use crate::command::ToSingleArg;
 use crate::computing::{expect_other, inside, inside_task};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -126,13 +127,13 @@ impl Store {
     /// - [`Error::TimedOut`] if other callers computed the value for longer than [`Caching::wait`].
     /// - [`Error::Recursion`] if `compute` requests the same key and would wait for itself.
     /// - An error reply if the key does not hold a string.
-    /// - The errors of [`set_with`](Store::set_with).
+    /// - The errors of [`set_options`](Store::set_options).
     ///
     /// ```
     /// use std::time::Duration;
     /// use undercroft::Caching;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// let minute = Caching::new().ttl(Duration::from_secs(60));
     /// let page = store.get_or_insert_with("page:1", &minute, || "<html>".into())?;
     /// assert_eq!(page, b"<html>");
@@ -143,11 +144,11 @@ impl Store {
     #[inline]
     pub fn get_or_insert_with(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
         caching: &Caching,
         compute: impl FnOnce() -> Vec<u8>,
     ) -> Result<Vec<u8>> {
-        let computed = self.found_or_made(key.as_ref(), caching, || Ok(compute()));
+        let computed = key.with_arg(|key| self.found_or_made(key, caching, || Ok(compute())));
         computed.map_err(Failed::<Infallible>::into_own)
     }
 
@@ -159,7 +160,7 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// let caching = undercroft::Caching::new();
     /// let failed: Result<Vec<u8>, Box<dyn std::error::Error>> =
     ///     store.try_get_or_insert_with("answer", &caching, || Err("no answer".into()));
@@ -170,11 +171,11 @@ impl Store {
     #[inline]
     pub fn try_get_or_insert_with<E: From<Error>>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
         caching: &Caching,
         compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<Vec<u8>, E> {
-        let computed = self.found_or_made(key.as_ref(), caching, compute);
+        let computed = key.with_arg(|key| self.found_or_made(key, caching, compute));
         computed.map_err(Failed::into_error)
     }
 
@@ -248,7 +249,7 @@ impl Store {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> undercroft::Result<()> {
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+/// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
 /// let caching = Caching::new();
 /// for made in ["first", "second"] {
 ///     let found = cache.get_or_insert_with(b"key", &caching, async || made.into());
@@ -313,7 +314,7 @@ pub trait GetOrInsert: Cache {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// let failing = async || Err::<Vec<u8>, undercroft::Error>(undercroft::Error::Closed);
     /// let failed = cache.try_get_or_insert_with(b"key", &Caching::new(), failing).await;
     /// assert!(failed.is_err());

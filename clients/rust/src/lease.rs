@@ -20,7 +20,7 @@ type GiveBack = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> undercroft::Result<()> {
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+/// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
 /// let term = Duration::from_secs(10);
 /// let lease = cache.take_lease(b"page", term).await?.expect("the lease is free");
 /// assert!(cache.take_lease(b"page", term).await?.is_none());
@@ -70,7 +70,7 @@ impl Lease {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// let lease = cache.take_lease(b"page", Duration::from_secs(10)).await?;
     /// assert_eq!(lease.expect("it was free").key(), b"page");
     /// # Ok(())
@@ -89,7 +89,7 @@ impl Lease {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// let lease = cache.take_lease(b"page", Duration::from_secs(10)).await?;
     /// assert_eq!(lease.expect("it was free").value(), None);
     /// # Ok(())

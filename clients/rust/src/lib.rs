@@ -23,7 +23,7 @@
 //! # let directory = undercroft_testkit::fresh::directory();
 //! # let url = format!("undercroft://{}/store", directory.path().display());
 //! let cache = undercroft::cache(&url)?; // undercroft://sessions, redis://localhost, ...
-//! cache.set(b"key", b"value", SetOptions::new()).await?;
+//! cache.set(b"key", b"value").await?;
 //! assert_eq!(cache.get(b"key").await?.as_deref(), Some(&b"value"[..]));
 //! # Ok(())
 //! # }
@@ -31,7 +31,9 @@
 //!
 //! - `address`: the syntax of cache URLs, and the servers or stores that they name.
 //! - `cache`: the trait that all caches implement.
+//! - `cache_commands`: commands that were built step by step, on caches.
 //! - `caching`: options for caching computed values.
+//! - `command`: commands, their arguments, and the conversion of their replies.
 //! - `computing`: the values that a thread or a task is computing.
 //! - `error`: the crate's error type, for both stores in this process and servers.
 //! - `mock`: a cache for the tests of programs that use a cache.
@@ -42,7 +44,6 @@
 //! - `open`: the function that opens the cache that a URL names.
 //! - `options`: connection options for caches on a server.
 //! - `remote`: connections to servers, and caches on them.
-//! - `reply`: command replies, from stores and servers, and their conversion to Rust types.
 //! - `set_options`: the expiry and the condition of a SET.
 //! - `store`: a store in this process, with typed calls and a call that runs any command.
 //! - `store_cache`: the cache in shared memory.
@@ -51,7 +52,9 @@
 
 mod address;
 mod cache;
+mod cache_commands;
 mod caching;
+mod command;
 mod computing;
 mod error;
 mod get_or_insert;
@@ -63,7 +66,6 @@ mod observe;
 mod open;
 mod options;
 mod remote;
-mod reply;
 mod set_options;
 mod store;
 mod store_cache;
@@ -73,6 +75,7 @@ mod values;
 
 pub use cache::Cache;
 pub use caching::Caching;
+pub use command::{Args, Cmd, ConnectionLike, FromReply, Reply, ToArgs, ToSingleArg, cmd};
 pub use error::{Error, Result};
 pub use get_or_insert::GetOrInsert;
 pub use lease::Lease;
@@ -84,9 +87,8 @@ pub use options::CacheOptions;
 #[cfg(feature = "cluster")]
 pub use remote::ClusterCache;
 pub use remote::{Messages, PipelinedCache, Pool, PooledCache};
-pub use reply::{FromReply, Reply};
 pub use set_options::SetOptions;
-pub use store::{Session, Store};
+pub use store::{Durability, EvictionPolicy, Session, Store, StoreBuilder};
 pub use store_cache::StoreCache;
 pub use subscription::{Event, Message, Subscription};
 #[cfg(feature = "serde")]

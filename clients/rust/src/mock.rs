@@ -11,10 +11,10 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use undercroft_engine::glob::{Case, matches};
 
 use crate::cache::{Cache, sealed};
+use crate::command::Reply;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::remote::{SetWords, shared};
-use crate::reply::Reply;
 use crate::set_options::{Deadline, SetOptions, expiry_milliseconds};
 use crate::subscription::{Event, Message, Subscription, check_names};
 
@@ -121,7 +121,9 @@ impl MockCache {
     /// # }
     /// ```
     pub fn reply_next(&self, reply: Reply) {
-        self.state().replies.push_back(crate::reply::outcome(reply));
+        self.state()
+            .replies
+            .push_back(crate::command::outcome(reply));
     }
 
     /// Returns all calls since the mock was created, as the commands that a cache on a server
@@ -149,7 +151,7 @@ impl MockCache {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// let mock = MockCache::new();
-    /// mock.set(b"key", b"value", SetOptions::new().ttl(Duration::from_secs(60))).await?;
+    /// mock.set_options(b"key", b"value", SetOptions::new().ttl(Duration::from_secs(60))).await?;
     /// mock.advance(Duration::from_secs(61));
     /// assert_eq!(mock.get(b"key").await?, None);
     /// # Ok(())
@@ -249,7 +251,7 @@ impl Default for MockCache {
 
 impl State {
     /// Sets a value, subject to the condition and the expiry in the options.
-    fn set(&mut self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool> {
+    fn set_options(&mut self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool> {
         let until = match options.deadline()? {
             Deadline::Never => None,
             Deadline::Keep => self.values.get(key).and_then(|value| value.until),
@@ -311,16 +313,22 @@ impl Cache for MockCache {
         Ok(self.begin("GET", &[key])?.get(key))
     }
 
-    async fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    async fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let state = self.begin("MGET", keys)?;
         Ok(keys.iter().map(|key| state.get(key)).collect())
     }
 
-    async fn set(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool> {
+    async fn set(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.set_options(key, value, SetOptions::new())
+            .await
+            .map(drop)
+    }
+
+    async fn set_options(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool> {
         let mut words = SetWords::new(key, value, options)?;
         let (words, count) = words.words();
         self.begin("SET", &words[1..count])?
-            .set(key, value, options)
+            .set_options(key, value, options)
     }
 
     async fn set_get_old(
@@ -333,11 +341,11 @@ impl Cache for MockCache {
         let (words, count) = words.words();
         let mut state = self.begin("SET", &words[1..count])?;
         let old = state.get(key);
-        state.set(key, value, options)?;
+        state.set_options(key, value, options)?;
         Ok(old)
     }
 
-    async fn delete(&self, keys: &[&[u8]]) -> Result<u64> {
+    async fn del(&self, keys: &[&[u8]]) -> Result<u64> {
         let mut state = self.begin("DEL", keys)?;
         let removed = keys
             .iter()
@@ -438,7 +446,7 @@ impl Cache for MockCache {
         self.receive(channels, false)
     }
 
-    async fn subscribe_to_patterns(&self, patterns: &[&[u8]]) -> Result<Subscription> {
+    async fn psubscribe(&self, patterns: &[&[u8]]) -> Result<Subscription> {
         self.receive(patterns, true)
     }
 

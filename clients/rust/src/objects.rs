@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let objects = undercroft::Objects::new(undercroft::Store::at(directory.path().join("store"))?);
+/// # let objects = undercroft::Objects::new(undercroft::Store::open_path(directory.path().join("store"))?);
 /// let id = objects.put_array("<i4", &[], &[1, 0, 0, 0], None)?;
 /// let object: undercroft::Object = objects.take(&id)?.expect("it was put");
 /// assert_eq!(i32::from_le_bytes(object[..].try_into().expect("one item")), 1);
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub use undercroft_embedded::Object;
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let objects = undercroft::Objects::new(undercroft::Store::at(directory.path().join("store"))?);
+/// # let objects = undercroft::Objects::new(undercroft::Store::open_path(directory.path().join("store"))?);
 /// let id = objects.put_array("|u1", &[2], &[0, 255], None)?;
 /// match objects.take(&id)?.expect("it was put").kind() {
 ///     undercroft::ObjectKind::Array { dtype, shape } => assert_eq!((&*dtype, &*shape), ("|u1", &[2][..])),
@@ -43,7 +43,7 @@ use crate::store::Store;
 /// ```
 /// use undercroft::{ObjectKind, Objects, Store};
 /// # let directory = undercroft_testkit::fresh::directory();
-/// let objects = Objects::new(Store::at(directory.path().join("store"))?);
+/// let objects = Objects::new(Store::open_path(directory.path().join("store"))?);
 /// let id = objects.put_bytes(b"a message", None)?;
 /// let numbers: Vec<u8> = [1.0_f64, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
 /// let array = objects.put_array("<f8", &[2], &numbers, None)?;
@@ -66,7 +66,7 @@ impl Objects {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// let objects = undercroft::Objects::new(store.database(3)?);
     /// assert!(!objects.contains(b"none")?);
     /// # Ok::<(), undercroft::Error>(())
@@ -84,7 +84,7 @@ impl Objects {
     /// ```
     /// # use std::time::Duration;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let objects = undercroft::Objects::new(undercroft::Store::at(directory.path().join("store"))?);
+    /// # let objects = undercroft::Objects::new(undercroft::Store::open_path(directory.path().join("store"))?);
     /// let id = objects.put_bytes(&[7; 100_000], Some(Duration::from_secs(60)))?;
     /// assert_eq!(objects.get(&id)?.map(|object| object.len()), Some(100_000));
     /// # Ok::<(), undercroft::Error>(())
@@ -102,7 +102,7 @@ impl Objects {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let objects = undercroft::Objects::new(undercroft::Store::at(directory.path().join("store"))?);
+    /// # let objects = undercroft::Objects::new(undercroft::Store::open_path(directory.path().join("store"))?);
     /// let image = objects.put_array("|u1", &[2, 2], &[0, 64, 128, 255], None)?;
     /// assert!(objects.put_array("'", &[1], &[0], None).is_err());
     /// # Ok::<(), undercroft::Error>(())
@@ -133,7 +133,7 @@ impl Objects {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let objects = undercroft::Objects::new(undercroft::Store::at(directory.path().join("store"))?);
+    /// # let objects = undercroft::Objects::new(undercroft::Store::open_path(directory.path().join("store"))?);
     /// let id = objects.put_bytes(b"here", None)?;
     /// assert_eq!(objects.get(&id)?.as_deref(), Some(&b"here"[..]));
     /// assert!(objects.get(b"none")?.is_none());
@@ -152,7 +152,7 @@ impl Objects {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// # let objects = undercroft::Objects::new(store.clone());
     /// let id = objects.put_bytes(b"here", None)?;
     /// assert_eq!(objects.take(&id)?.as_deref(), Some(&b"here"[..]));
@@ -175,15 +175,15 @@ impl Objects {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let objects = undercroft::Objects::new(undercroft::Store::at(directory.path().join("store"))?);
+    /// # let objects = undercroft::Objects::new(undercroft::Store::open_path(directory.path().join("store"))?);
     /// let id = objects.put_bytes(&[7; 100_000], None)?;
     /// let object = objects.get(&id)?.expect("it was put");
-    /// assert!(objects.delete(&id)?);
+    /// assert!(objects.del(&id)?);
     /// assert_eq!(object[99_999], 7);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn delete(&self, id: &[u8]) -> Result<bool> {
-        Ok(self.store.del(&[object_key(id)])? > 0)
+    pub fn del(&self, id: &[u8]) -> Result<bool> {
+        Ok(self.store.del(object_key(id))? > 0)
     }
 
     /// Returns whether an object with the given id exists.
@@ -193,13 +193,13 @@ impl Objects {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let objects = undercroft::Objects::new(undercroft::Store::at(directory.path().join("store"))?);
+    /// # let objects = undercroft::Objects::new(undercroft::Store::open_path(directory.path().join("store"))?);
     /// let id = objects.put_bytes(b"here", None)?;
     /// assert!(objects.contains(&id)?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn contains(&self, id: &[u8]) -> Result<bool> {
-        Ok(self.store.exists(&[object_key(id)])? > 0)
+        Ok(self.store.exists(object_key(id))? > 0)
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn an_object_outlives_its_key_and_is_freed_with_its_last_reader() -> Result<()> {
         let directory = undercroft_testkit::fresh::directory();
-        let store = Store::at(directory.path().join("store"))?;
+        let store = Store::open_path(directory.path().join("store"))?;
         let objects = Objects::new(store.clone());
         let used = || -> u64 { store.with(|store| store.used_memory()) };
         objects.take(&objects.put_bytes(&[1; 300_000], None)?)?;

@@ -31,7 +31,7 @@ use crate::store_cache::StoreCache;
 /// # let directory = undercroft_testkit::fresh::directory();
 /// # let url = format!("undercroft://{}/store", directory.path().display());
 /// let cache = undercroft::cache(&url)?; // undercroft://sessions, redis://:password@host:6379/0, unix:///run/redis.sock
-/// cache.set(b"key", b"value", SetOptions::new()).await?;
+/// cache.set(b"key", b"value").await?;
 /// # Ok(())
 /// # }
 /// ```

@@ -26,10 +26,10 @@ pub(crate) fn expiry_milliseconds(after: Duration) -> Result<u64> {
 /// use std::time::Duration;
 /// use undercroft::SetOptions;
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let store = undercroft::Store::at(directory.path().join("store"))?;
+/// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
 /// let once = SetOptions::new().ttl(Duration::from_secs(60)).if_missing();
-/// assert!(store.set_with("lock", "mine", once)?);
-/// assert!(!store.set_with("lock", "yours", once)?);
+/// assert!(store.set_options("lock", "mine", once)?);
+/// assert!(!store.set_options("lock", "yours", once)?);
 /// # Ok::<(), undercroft::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,8 +86,8 @@ impl SetOptions {
     /// ```
     /// use std::time::Duration;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// store.set_with("key", "value", undercroft::SetOptions::new().ttl(Duration::from_secs(9)))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// store.set_options("key", "value", undercroft::SetOptions::new().ttl(Duration::from_secs(9)))?;
     /// assert!(store.ttl("key")?.is_some());
     /// # Ok::<(), undercroft::Error>(())
     /// ```
@@ -102,9 +102,9 @@ impl SetOptions {
     /// ```
     /// use std::time::{Duration, SystemTime};
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// let at = SystemTime::now() + Duration::from_secs(60);
-    /// store.set_with("key", "value", undercroft::SetOptions::new().expire_at(at))?;
+    /// store.set_options("key", "value", undercroft::SetOptions::new().expire_at(at))?;
     /// assert!(store.ttl("key")? <= Some(Duration::from_secs(60)));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
@@ -120,9 +120,9 @@ impl SetOptions {
     /// use std::time::Duration;
     /// use undercroft::SetOptions;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// store.set_with("key", "first", SetOptions::new().ttl(Duration::from_secs(60)))?;
-    /// store.set_with("key", "second", SetOptions::new().keep_ttl())?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// store.set_options("key", "first", SetOptions::new().ttl(Duration::from_secs(60)))?;
+    /// store.set_options("key", "second", SetOptions::new().keep_ttl())?;
     /// assert!(store.ttl("key")?.is_some());
     /// # Ok::<(), undercroft::Error>(())
     /// ```
@@ -136,9 +136,9 @@ impl SetOptions {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// assert!(store.set_with("key", "first", undercroft::SetOptions::new().if_missing())?);
-    /// assert!(!store.set_with("key", "second", undercroft::SetOptions::new().if_missing())?);
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// assert!(store.set_options("key", "first", undercroft::SetOptions::new().if_missing())?);
+    /// assert!(!store.set_options("key", "second", undercroft::SetOptions::new().if_missing())?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     #[must_use]
@@ -151,8 +151,8 @@ impl SetOptions {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// assert!(!store.set_with("key", "value", undercroft::SetOptions::new().if_present())?);
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// assert!(!store.set_options("key", "value", undercroft::SetOptions::new().if_present())?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     #[must_use]

@@ -19,11 +19,11 @@ use undercroft_engine::messages::{Subscriber, Topic};
 use undercroft_engine::{self as engine, limit_patience};
 
 use crate::cache::{Cache, sealed};
+use crate::command::Reply;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::observe;
 use crate::remote::shared;
-use crate::reply::Reply;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 use crate::subscription::{Event, Message, Subscription, check_names};
@@ -54,7 +54,7 @@ thread_local! {
 /// # let directory = undercroft_testkit::fresh::directory();
 /// # let url = format!("undercroft://{}/store", directory.path().display());
 /// let cache = StoreCache::open(&url)?; // undercroft://sessions, say
-/// cache.set(b"key", b"value", SetOptions::new()).await?;
+/// cache.set(b"key", b"value").await?;
 /// assert_eq!(cache.get(b"key").await?.as_deref(), Some(&b"value"[..]));
 /// # Ok(())
 /// # }
@@ -93,22 +93,22 @@ impl StoreCache {
     /// Opens the store at a path, creating it if it does not exist.
     ///
     /// # Errors
-    /// The errors of [`Store::at`].
+    /// The errors of [`Store::open_path`].
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn at(path: impl AsRef<std::path::Path>) -> Result<StoreCache> {
-        Store::at(path).map(StoreCache::from)
+    pub fn open_path(path: impl AsRef<std::path::Path>) -> Result<StoreCache> {
+        Store::open_path(path).map(StoreCache::from)
     }
 
     /// Returns the underlying store, which has more calls than the trait.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// cache.store().incr("visits", 1)?;
     /// # Ok::<(), undercroft::Error>(())
     /// ```
@@ -270,17 +270,22 @@ impl Cache for StoreCache {
         found
     }
 
-    async fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        let call = self.patiently(|store| store.get_many(keys));
-        let found = watched("get_many", call).await;
+    async fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        let call = self.patiently(|store| store.mget(keys));
+        let found = watched("mget", call).await;
         let lengths = found.iter().flatten().flatten().map(Vec::len);
         copied(lengths.sum());
         found
     }
 
-    async fn set(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool> {
+    async fn set(&self, key: &[u8], value: &[u8]) -> Result<()> {
         copied(value.len());
-        let call = self.patiently(|store| store.set_with(key, value, options));
+        watched("set", self.patiently(|store| store.set(key, value))).await
+    }
+
+    async fn set_options(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool> {
+        copied(value.len());
+        let call = self.patiently(|store| store.set_options(key, value, options));
         watched("set", call).await
     }
 
@@ -295,8 +300,8 @@ impl Cache for StoreCache {
         watched("set_get_old", call).await
     }
 
-    async fn delete(&self, keys: &[&[u8]]) -> Result<u64> {
-        watched("delete", self.patiently(|store| store.del(keys))).await
+    async fn del(&self, keys: &[&[u8]]) -> Result<u64> {
+        watched("del", self.patiently(|store| store.del(keys))).await
     }
 
     async fn exists(&self, keys: &[&[u8]]) -> Result<u64> {
@@ -344,9 +349,9 @@ impl Cache for StoreCache {
         watched("subscribe", self.receive(Topic::Channel, channels)).await
     }
 
-    async fn subscribe_to_patterns(&self, patterns: &[&[u8]]) -> Result<Subscription> {
+    async fn psubscribe(&self, patterns: &[&[u8]]) -> Result<Subscription> {
         let call = self.receive(Topic::Pattern, patterns);
-        watched("subscribe_to_patterns", call).await
+        watched("psubscribe", call).await
     }
 
     fn place(&self) -> u64 {

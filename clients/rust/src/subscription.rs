@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> undercroft::Result<()> {
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+/// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
 /// let mut news = cache.subscribe(&[b"news"]).await?;
 /// cache.publish(b"news", b"hello").await?;
 /// let Some(Event::Message(message)) = news.next().await.transpose()? else { panic!() };
@@ -69,7 +69,7 @@ pub enum Event {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> undercroft::Result<()> {
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+/// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
 /// use futures_util::StreamExt as _;
 /// let news = cache.subscribe(&[b"news"]).await?;
 /// for text in ["one", "two"] {
@@ -94,7 +94,7 @@ impl Subscription {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// let mut news = cache.subscribe(&[b"news"]).await?;
     /// cache.publish(b"news", b"hello").await?;
     /// assert!(matches!(news.next().await, Some(Ok(Event::Message(_)))));

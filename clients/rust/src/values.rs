@@ -41,8 +41,8 @@ pub trait CacheExt: Cache {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
-    /// cache.set(b"sizes", b"[1, 2]", SetOptions::new()).await?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
+    /// cache.set(b"sizes", b"[1, 2]").await?;
     /// assert_eq!(cache.get_as(b"sizes").await?, Some(vec![1, 2]));
     /// let error = cache.get_as::<bool>(b"sizes").await.unwrap_err();
     /// assert!(matches!(error, undercroft::Error::Value(_)));
@@ -78,7 +78,7 @@ pub trait CacheExt: Cache {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # let cache = undercroft::StoreCache::open_path(directory.path().join("store"))?;
     /// assert!(cache.set_as(b"sizes", &[1, 2], SetOptions::new().if_missing()).await?);
     /// assert!(!cache.set_as(b"sizes", &[3], SetOptions::new().if_missing()).await?);
     /// # Ok(())
@@ -100,7 +100,7 @@ pub trait CacheExt: Cache {
                     "expected a {name} that can be written as JSON: {error}"
                 ))
             })?;
-            self.set(key, &text, options).await
+            self.set_options(key, &text, options).await
         }
     }
 }

@@ -66,7 +66,7 @@ async fn forget(
     State(cache): State<Arc<dyn Cache>>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Failure> {
-    if cache.delete(&[&key(&name)]).await? == 0 {
+    if cache.del(&[&key(&name)]).await? == 0 {
         return Ok(StatusCode::NOT_FOUND);
     }
     cache.publish(CHANGES, name.as_bytes()).await?;

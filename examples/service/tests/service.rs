@@ -35,7 +35,7 @@ async fn profiles_are_computed_once_and_removed_everywhere() {
     let changed = first.replace(&std::process::id().to_string(), "1");
     let set = undercroft::SetOptions::new();
     cache
-        .set(b"profile:ada", changed.as_bytes(), set)
+        .set_options(b"profile:ada", changed.as_bytes(), set)
         .await
         .expect("set");
     assert_eq!(ask(&other, Method::GET, "/profiles/ada").await.1, changed);

@@ -77,7 +77,7 @@ mod place {
     pub(crate) fn engine() -> Store {
         let path = place().directory.path().join("engine");
         let store = Store::open_or_create(&path, &Options::default()).expect("a store");
-        let sample = undercroft::Store::at(&path).expect("the same store");
+        let sample = undercroft::Store::open_path(&path).expect("the same store");
         sample.rpush("jobs", &["job"]).expect("pushed");
         store
     }

@@ -14,11 +14,11 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use undercroft_resp::{Value, encode};
 
 use crate::address::{Place, Server, Tls};
+use crate::command::{Reply, from_value, outcome};
 use crate::error::{Error, Result};
 use crate::remote::connection::{closed, not_accepted};
 use crate::remote::input::Input;
 use crate::remote::socket::is_quiet;
-use crate::reply::{Reply, from_value, outcome};
 
 /// The maximum number of bytes in one write. The kernel splits larger writes to a Unix socket and
 /// restarts the time limit for each part.

@@ -14,12 +14,12 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
 use crate::address::{Place, Server};
+use crate::command::{Args, Reply, ToArgs, from_redis, outcome};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
 use crate::remote::lease::{Errands, Words, borrowed};
 use crate::remote::receiver;
-use crate::reply::{Reply, from_redis, outcome};
 use crate::subscription::Subscription;
 
 /// The maximum number of concurrent calls. Further calls wait.
@@ -29,7 +29,7 @@ const CALLS_MAX: u32 = 1 << 16;
 /// the `cluster` feature.
 ///
 /// A call may name keys in several slots. It sends one request to each node that serves some of the
-/// keys, so `get_many` is atomic only per node. If a node fails, the calls for its keys fail with
+/// keys, so `mget` is atomic only per node. If a node fails, the calls for its keys fail with
 /// connection errors, and all other calls continue. When the cluster moves slots to another node,
 /// calls are redirected to that node. The cache connects to a node when it is first needed, and all
 /// callers share that connection, so [`CacheOptions::connections`] has no effect here.
@@ -39,8 +39,8 @@ const CALLS_MAX: u32 = 1 << 16;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> undercroft::Result<()> {
 /// let cache = ClusterCache::open("redis+cluster://one:6379,other:6379", CacheOptions::new())?;
-/// cache.set(b"key", b"value", SetOptions::new()).await?;
-/// assert_eq!(cache.get_many(&[b"key", b"other"]).await?.len(), 2);
+/// cache.set(b"key", b"value").await?;
+/// assert_eq!(cache.mget(&[b"key", b"other"]).await?.len(), 2);
 /// # Ok(())
 /// # }
 /// ```
@@ -114,8 +114,9 @@ impl ClusterCache {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
-        self.call(&shared(words)?).await
+    pub async fn command(&self, words: impl ToArgs) -> Result<Reply> {
+        let args = Args::of(&words);
+        self.call(&shared(&args.to_vec())?).await
     }
 
     async fn fetch(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -36,8 +36,8 @@ const OF_CONNECTIONS: &[&str] = &[
 const OF_CLIENT: &[&str] = &["CACHING", "REPLY", "TRACKING"];
 
 /// Returns the words of a command, or an error if the command must not run on a shared connection.
-pub(crate) fn shared(words: &[impl AsRef<[u8]>]) -> Result<Vec<&[u8]>> {
-    let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+pub(crate) fn shared<'a>(words: &[&'a [u8]]) -> Result<Vec<&'a [u8]>> {
+    let words = words.to_vec();
     let Some(name) = words.first() else {
         return Err(Error::argument("expected the name of a command, got none"));
     };
@@ -162,18 +162,25 @@ macro_rules! remote_cache {
                 Box::pin($crate::observe::call(stringify!($cache), "get", call))
             }
 
-            async fn get_many(&self, keys: &[&[u8]]) -> $crate::Result<Vec<Option<Vec<u8>>>> {
+            async fn mget(&self, keys: &[&[u8]]) -> $crate::Result<Vec<Option<Vec<u8>>>> {
                 if keys.is_empty() {
                     return Ok(Vec::new());
                 }
                 let words = $crate::remote::commands::with(b"MGET", keys);
-                $crate::observe::call(stringify!($cache), "get_many", async {
+                $crate::observe::call(stringify!($cache), "mget", async {
                     self.call(&words).await?.to()
                 })
                 .await
             }
 
-            async fn set(
+            async fn set(&self, key: &[u8], value: &[u8]) -> $crate::Result<()> {
+                $crate::observe::call(stringify!($cache), "set", async {
+                    self.call(&[b"SET", key, value]).await?.to()
+                })
+                .await
+            }
+
+            async fn set_options(
                 &self,
                 key: &[u8],
                 value: &[u8],
@@ -202,12 +209,12 @@ macro_rules! remote_cache {
                 .await
             }
 
-            async fn delete(&self, keys: &[&[u8]]) -> $crate::Result<u64> {
+            async fn del(&self, keys: &[&[u8]]) -> $crate::Result<u64> {
                 if keys.is_empty() {
                     return Ok(0);
                 }
                 let words = $crate::remote::commands::with(b"DEL", keys);
-                $crate::observe::call(stringify!($cache), "delete", async {
+                $crate::observe::call(stringify!($cache), "del", async {
                     self.call(&words).await?.to()
                 })
                 .await
@@ -297,12 +304,9 @@ macro_rules! remote_cache {
                 $crate::observe::call(stringify!($cache), "subscribe", call).await
             }
 
-            async fn subscribe_to_patterns(
-                &self,
-                patterns: &[&[u8]],
-            ) -> $crate::Result<$crate::Subscription> {
+            async fn psubscribe(&self, patterns: &[&[u8]]) -> $crate::Result<$crate::Subscription> {
                 let call = self.receive(b"PSUBSCRIBE", patterns);
-                $crate::observe::call(stringify!($cache), "subscribe_to_patterns", call).await
+                $crate::observe::call(stringify!($cache), "psubscribe", call).await
             }
 
             fn place(&self) -> u64 {

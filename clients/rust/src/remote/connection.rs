@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use undercroft_resp::{Value, encode};
 
 use crate::address::Server;
+use crate::command::{Reply, from_value, outcome};
 use crate::error::{Error, Result};
 use crate::remote::input::Input;
 use crate::remote::socket::Socket;
-use crate::reply::{Reply, from_value, outcome};
 
 /// A connection whose handshake is complete.
 pub(crate) struct Connection {

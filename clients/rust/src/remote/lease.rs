@@ -9,12 +9,12 @@ use tokio::time::timeout;
 use undercroft_engine::leases::{LEASE_SCRIPT, lease_key};
 
 use crate::address::Server;
+use crate::command::Reply;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::options::CacheOptions;
 use crate::remote::commands::SetWords;
 use crate::remote::connection::Connection;
-use crate::reply::Reply;
 use crate::set_options::SetOptions;
 
 /// The words of a command, owned by a task that outlives its call.

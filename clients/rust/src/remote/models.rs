@@ -12,8 +12,8 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::{future, thread};
 use undercroft_resp::{ReplyReader, Value};
 
+use crate::command::Reply;
 use crate::error::Error;
-use crate::reply::Reply;
 use queue::{EndOnDrop, Queue};
 
 pub(super) mod sync {

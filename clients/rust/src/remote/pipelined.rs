@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Handle;
 
 use crate::address::Server;
+use crate::command::{Args, Reply, ToArgs};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
@@ -14,7 +15,6 @@ use crate::remote::lease::{Errands, Words, borrowed, run_alone};
 use crate::remote::queue::{Call, Get, Queue, To};
 use crate::remote::receiver;
 use crate::remote::task::{Times, serve};
-use crate::reply::Reply;
 use crate::subscription::Subscription;
 
 /// A cache on one or a few connections to a server, each of which is shared by all callers.
@@ -35,7 +35,7 @@ use crate::subscription::Subscription;
 /// # let served = Served::start();
 /// # let url = served.url();
 /// let cache = PipelinedCache::open(&url, CacheOptions::new())?; // redis://localhost, say
-/// cache.set(b"key", b"value", SetOptions::new()).await?;
+/// cache.set(b"key", b"value").await?;
 /// let (one, other) = tokio::join!(cache.get(b"key"), cache.get(b"other"));
 /// # Ok(())
 /// # }
@@ -114,8 +114,9 @@ impl PipelinedCache {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
-        self.call(&shared(words)?).await
+    pub async fn command(&self, words: impl ToArgs) -> Result<Reply> {
+        let args = Args::of(&words);
+        self.call(&shared(&args.to_vec())?).await
     }
 
     /// Returns the connection for the next call, in round-robin order.

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::address::Server;
+use crate::command::{Args, FromReply, Reply, ToArgs, ToSingleArg, cmd, sealed};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::blocking::{Connection, is_late};
-use crate::remote::commands::{SetWords, shared, with};
+use crate::remote::commands::{SetWords, remaining, shared};
 use crate::remote::messages::Messages;
-use crate::reply::Reply;
-use crate::set_options::SetOptions;
+use crate::set_options::{SetOptions, expiry_milliseconds};
 
 /// A pool of connections to a server, for threads. Its calls block the thread and need no async
 /// runtime.
@@ -28,7 +28,7 @@ use crate::set_options::SetOptions;
 /// # let served = Served::start();
 /// # let url = served.url();
 /// let pool = Pool::open(&url, CacheOptions::new().connections(4))?; // redis://localhost, say
-/// pool.set("key", "value", SetOptions::new())?;
+/// pool.set("key", "value")?;
 /// assert_eq!(pool.get("key")?.as_deref(), Some(&b"value"[..]));
 /// # Ok::<(), undercroft::Error>(())
 /// ```
@@ -98,8 +98,8 @@ impl Pool {
     /// assert_eq!(pool.get("key")?, None);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.call(&[b"GET", key.as_ref()])?.to()
+    pub fn get(&self, key: impl ToSingleArg) -> Result<Option<Vec<u8>>> {
+        key.with_arg(|key| self.call(&[b"GET", key]))?.to()
     }
 
     /// Returns the string values of several keys, with `None` for keys that are missing or hold a
@@ -113,18 +113,31 @@ impl Pool {
     /// # let served = undercroft_served::Served::start();
     /// # let url = served.url();
     /// let pool = Pool::open(&url, CacheOptions::new())?;
-    /// assert_eq!(pool.get_many(&["a", "b"])?, [None, None]);
+    /// assert_eq!(pool.mget(&["a", "b"])?, [None, None]);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.call(&with(b"MGET", &keys))?.to()
+    pub fn mget(&self, keys: impl ToArgs) -> Result<Vec<Option<Vec<u8>>>> {
+        self.ask("MGET", keys, Vec::new())
     }
 
-    /// Sets a key to a string, optionally with an expiry or a condition. Returns whether the value
+    /// Sets a key to a string that does not expire.
+    ///
+    /// # Errors
+    /// The errors of [`get`](Self::get).
+    ///
+    /// ```
+    /// # use undercroft::{CacheOptions, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
+    /// pool.set("key", 5)?;
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn set(&self, key: impl ToSingleArg, value: impl ToSingleArg) -> Result<()> {
+        key.with_arg(|key| value.with_arg(|value| self.call(&[b"SET", key, value])))?
+            .to()
+    }
+
+    /// Sets a key to a string, with an expiry or a condition. Returns whether the value
     /// was set.
     ///
     /// # Errors
@@ -135,18 +148,22 @@ impl Pool {
     /// # let served = undercroft_served::Served::start();
     /// # let url = served.url();
     /// let pool = Pool::open(&url, CacheOptions::new())?;
-    /// assert!(pool.set("key", "value", SetOptions::new().if_missing())?);
+    /// assert!(pool.set_options("key", "value", SetOptions::new().if_missing())?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn set(
+    pub fn set_options(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
+        value: impl ToSingleArg,
         options: SetOptions,
     ) -> Result<bool> {
-        let mut words = SetWords::new(key.as_ref(), value.as_ref(), options)?;
-        let (words, count) = words.words();
-        self.call(&words[..count])?.to()
+        key.with_arg(|key| {
+            value.with_arg(|value| {
+                let mut words = SetWords::new(key, value, options)?;
+                let (words, count) = words.words();
+                self.call(&words[..count])?.to()
+            })
+        })
     }
 
     /// Sets a key to a string, and returns the previous value, or `None` if the key did not exist.
@@ -166,13 +183,17 @@ impl Pool {
     /// ```
     pub fn set_get_old(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
+        value: impl ToSingleArg,
         options: SetOptions,
     ) -> Result<Option<Vec<u8>>> {
-        let mut words = SetWords::new(key.as_ref(), value.as_ref(), options)?.getting_old();
-        let (words, count) = words.words();
-        self.call(&words[..count])?.to()
+        key.with_arg(|key| {
+            value.with_arg(|value| {
+                let mut words = SetWords::new(key, value, options)?.getting_old();
+                let (words, count) = words.words();
+                self.call(&words[..count])?.to()
+            })
+        })
     }
 
     /// Deletes keys. Returns the number of keys that existed.
@@ -185,15 +206,82 @@ impl Pool {
     /// # let served = undercroft_served::Served::start();
     /// # let url = served.url();
     /// let pool = Pool::open(&url, CacheOptions::new())?;
-    /// assert_eq!(pool.delete(&["key"])?, 0);
+    /// assert_eq!(pool.del(&["key"])?, 0);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn delete(&self, keys: &[impl AsRef<[u8]>]) -> Result<u64> {
-        if keys.is_empty() {
-            return Ok(0);
-        }
-        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.call(&with(b"DEL", &keys))?.to()
+    pub fn del(&self, keys: impl ToArgs) -> Result<u64> {
+        self.ask("DEL", keys, 0)
+    }
+
+    /// Returns the number of keys that exist. A repeated key counts each time.
+    ///
+    /// # Errors
+    /// The errors of [`get`](Self::get).
+    ///
+    /// ```
+    /// # use undercroft::{CacheOptions, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
+    /// assert_eq!(pool.exists("key")?, 0);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn exists(&self, keys: impl ToArgs) -> Result<u64> {
+        self.ask("EXISTS", keys, 0)
+    }
+
+    /// Sets the time after which a key expires, in whole milliseconds. Returns whether the key
+    /// exists. A time below 1 ms deletes the key.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the time is 2^62 ms or longer, and the errors of
+    /// [`get`](Self::get).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use undercroft::{CacheOptions, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
+    /// assert!(!pool.expire("key", Duration::from_secs(60))?);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn expire(&self, key: impl ToSingleArg, after: Duration) -> Result<bool> {
+        cmd("PEXPIRE")
+            .arg((key, expiry_milliseconds(after)?))
+            .query(self)
+    }
+
+    /// Returns the remaining time until a key expires, or `None` if the key is missing or does not
+    /// expire.
+    ///
+    /// # Errors
+    /// The errors of [`get`](Self::get).
+    ///
+    /// ```
+    /// # use undercroft::{CacheOptions, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
+    /// assert_eq!(pool.ttl("key")?, None);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn ttl(&self, key: impl ToSingleArg) -> Result<Option<Duration>> {
+        Ok(remaining(cmd("PTTL").arg(key).query(self)?))
+    }
+
+    /// Adds to the integer value of a key. A missing key counts as 0. Returns the sum.
+    ///
+    /// # Errors
+    /// An error reply if the value is not an integer, or if the sum exceeds 64 bits. The errors of
+    /// [`get`](Self::get).
+    ///
+    /// ```
+    /// # use undercroft::{CacheOptions, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
+    /// assert_eq!(pool.incr("visits", 1)?, 1);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn incr(&self, key: impl ToSingleArg, delta: i64) -> Result<i64> {
+        cmd("INCRBY").arg((key, delta)).query(self)
     }
 
     /// Publishes a message to all subscribers of a channel. Returns the number of subscribers that
@@ -210,9 +298,9 @@ impl Pool {
     /// assert_eq!(pool.publish("news", "hello")?, 0);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn publish(&self, channel: impl AsRef<[u8]>, message: impl AsRef<[u8]>) -> Result<u64> {
-        let words = [b"PUBLISH", channel.as_ref(), message.as_ref()];
-        self.call(&words)?.to()
+    pub fn publish(&self, channel: impl ToSingleArg, message: impl ToSingleArg) -> Result<u64> {
+        let words = ("PUBLISH", channel, message);
+        Args::of(&words).with(|words| self.call(words))?.to()
     }
 
     /// Runs any command, given as its name and arguments, except commands that change the state of
@@ -229,8 +317,8 @@ impl Pool {
     /// assert_eq!(pool.command(&["INCR", "visits"])?.to::<i64>()?, 1);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
-        self.call(&shared(words)?)
+    pub fn command(&self, words: impl ToArgs) -> Result<Reply> {
+        Args::of(&words).with(|words| self.call(&shared(words)?))
     }
 
     /// Subscribes to channels. The returned iterator receives every message that is published after
@@ -251,7 +339,7 @@ impl Pool {
     /// assert_eq!(message.payload, b"hello");
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn subscribe(&self, channels: &[impl AsRef<[u8]>]) -> Result<Messages> {
+    pub fn subscribe(&self, channels: impl ToArgs) -> Result<Messages> {
         self.receive(b"SUBSCRIBE", channels)
     }
 
@@ -266,22 +354,32 @@ impl Pool {
     /// # let served = undercroft_served::Served::start();
     /// # let url = served.url();
     /// let pool = Pool::open(&url, CacheOptions::new())?;
-    /// let mut news = pool.subscribe_to_patterns(&["news.*"])?;
+    /// let mut news = pool.psubscribe(&["news.*"])?;
     /// pool.publish("news.local", "hello")?;
     /// let Some(Event::Message(message)) = news.next().transpose()? else { panic!() };
     /// assert_eq!(message.pattern.as_deref(), Some(&b"news.*"[..]));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn subscribe_to_patterns(&self, patterns: &[impl AsRef<[u8]>]) -> Result<Messages> {
+    pub fn psubscribe(&self, patterns: impl ToArgs) -> Result<Messages> {
         self.receive(b"PSUBSCRIBE", patterns)
+    }
+
+    /// Runs a command on keys, or returns `none` if there are no keys.
+    fn ask<T: FromReply>(&self, name: &str, keys: impl ToArgs, none: T) -> Result<T> {
+        let mut args = Args::of(name);
+        keys.write_args(&mut args);
+        args.with(|words| match words {
+            [_] => Ok(none),
+            _ => self.call(words)?.to(),
+        })
     }
 
     pub(crate) fn server(&self) -> &Server {
         &self.0.server
     }
 
-    fn receive(&self, command: &'static [u8], names: &[impl AsRef<[u8]>]) -> Result<Messages> {
-        let names = names.iter().map(|name| name.as_ref().to_vec()).collect();
+    fn receive(&self, command: &'static [u8], names: impl ToArgs) -> Result<Messages> {
+        let names = Args::of(&names).with(|names| names.iter().map(|name| name.to_vec()).collect());
         Messages::new(self.0.server.clone(), self.0.options, command, names)
     }
 
@@ -326,6 +424,12 @@ impl Pool {
             true => Error::TimedOut(self.0.options.deadline),
             false => error,
         }
+    }
+}
+
+impl sealed::Run for &Pool {
+    fn run_words(self, words: &[&[u8]]) -> Result<Reply> {
+        self.call(&shared(words)?)
     }
 }
 

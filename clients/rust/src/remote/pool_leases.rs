@@ -4,6 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::caching::Caching;
+use crate::command::{Reply, ToSingleArg};
 use crate::computing::expect_other;
 use crate::error::{Error, Result};
 use crate::get_or_insert::{Failed, Wait, computed};
@@ -45,11 +46,11 @@ impl Pool {
     /// ```
     pub fn get_or_insert_with(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
         caching: &Caching,
         compute: impl FnOnce() -> Vec<u8>,
     ) -> Result<Vec<u8>> {
-        let computed = self.found_or_made(key.as_ref(), caching, || Ok(compute()));
+        let computed = key.with_arg(|key| self.found_or_made(key, caching, || Ok(compute())));
         computed.map_err(Failed::into_own)
     }
 
@@ -71,11 +72,11 @@ impl Pool {
     /// ```
     pub fn try_get_or_insert_with<E: From<Error>>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
         caching: &Caching,
         compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<Vec<u8>, E> {
-        let computed = self.found_or_made(key.as_ref(), caching, compute);
+        let computed = key.with_arg(|key| self.found_or_made(key, caching, compute));
         computed.map_err(Failed::into_error)
     }
 
@@ -131,8 +132,12 @@ impl Pool {
     /// assert!(pool.set_leased(lease, "<html>", SetOptions::new())?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn take_lease(&self, key: impl AsRef<[u8]>, term: Duration) -> Result<Option<Lease>> {
-        let (key, token) = (key.as_ref(), token());
+    pub fn take_lease(&self, key: impl ToSingleArg, term: Duration) -> Result<Option<Lease>> {
+        key.with_arg(|key| self.take(key, term))
+    }
+
+    fn take(&self, key: &[u8], term: Duration) -> Result<Option<Lease>> {
+        let token = token();
         let name = undercroft_engine::leases::lease_key(key);
         let once = SetOptions::new().ttl(term).if_missing();
         let mut words = SetWords::new(&name, &token, once)?;
@@ -166,7 +171,7 @@ impl Pool {
     /// # let served = undercroft_served::Served::start();
     /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
     /// let lease = pool.take_lease("page", Duration::from_secs(10))?.expect("the lease is free");
-    /// pool.delete(&["undercroft:lease:{page}"])?;
+    /// pool.del(&["undercroft:lease:{page}"])?;
     /// assert!(!pool.set_leased(lease, "<html>", SetOptions::new())?);
     /// assert_eq!(pool.get("page")?, None);
     /// # Ok::<(), undercroft::Error>(())
@@ -174,17 +179,17 @@ impl Pool {
     pub fn set_leased(
         &self,
         mut lease: Lease,
-        value: impl AsRef<[u8]>,
+        value: impl ToSingleArg,
         options: SetOptions,
     ) -> Result<bool> {
         let time = options.leased_milliseconds()?.unwrap_or(0).to_string();
-        let words = set(&lease.key, &lease.token, value.as_ref(), time.as_bytes());
+        let words = value.with_arg(|value| set(&lease.key, &lease.token, value, time.as_bytes()));
         let done = self.run(&words)?.to::<bool>()?;
         lease.is_ended();
         Ok(done)
     }
 
-    fn run(&self, words: &Words) -> Result<crate::reply::Reply> {
+    fn run(&self, words: &Words) -> Result<Reply> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         self.call(&words)
     }

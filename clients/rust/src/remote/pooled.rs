@@ -9,13 +9,13 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::Server;
+use crate::command::{Args, Reply, ToArgs};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
 use crate::remote::connection::Connection;
 use crate::remote::lease::{Errands, Words, borrowed, run_alone};
 use crate::remote::receiver;
-use crate::reply::Reply;
 use crate::subscription::Subscription;
 
 /// The maximum number of concurrent calls, including calls that wait for a connection.
@@ -37,7 +37,7 @@ const CALLS_MAX: u32 = 1 << 20;
 /// # let served = Served::start();
 /// # let url = served.url();
 /// let cache = PooledCache::open(&url, CacheOptions::new().connections(8))?; // redis://localhost, say
-/// cache.set(b"key", b"value", SetOptions::new()).await?;
+/// cache.set(b"key", b"value").await?;
 /// // A call that waits for a job does not block the others.
 /// let (job, value) = tokio::join!(cache.command(&["BLPOP", "jobs", "0.01"]), cache.get(b"key"));
 /// # assert!(job.is_ok() && value.is_ok());
@@ -109,8 +109,9 @@ impl PooledCache {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
-        self.call(&shared(words)?).await
+    pub async fn command(&self, words: impl ToArgs) -> Result<Reply> {
+        let args = Args::of(&words);
+        self.call(&shared(&args.to_vec())?).await
     }
 
     async fn fetch(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {

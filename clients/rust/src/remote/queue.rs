@@ -26,8 +26,8 @@ use tokio::time::{Instant, timeout_at};
 use undercroft_resp::encode;
 
 use super::sync::{Mutex, MutexGuard};
+use crate::command::{FromReply, Reply};
 use crate::error::{Error, Result};
-use crate::reply::{FromReply, Reply};
 
 /// The number of bytes in a unit of the budget. A command costs one unit, plus one unit for each
 /// `UNIT` bytes.

@@ -12,6 +12,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use undercroft_resp::Value;
 
 use crate::address::Server;
+use crate::command::{Reply, from_value, outcome};
 use crate::error::{Error, Result};
 use crate::observe;
 use crate::remote::backoff::Backoff;
@@ -19,7 +20,6 @@ use crate::remote::connection::{Connection, closed};
 use crate::remote::input::Input;
 use crate::remote::queue::{EndOnDrop, Queue};
 use crate::remote::socket::Socket;
-use crate::reply::{Reply, from_value, outcome};
 
 /// The minimum lifetime of a connection that counts as accepted and therefore resets the backoff.
 const LIVED: Duration = Duration::from_secs(1);

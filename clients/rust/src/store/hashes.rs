@@ -1,5 +1,6 @@
 //! Provides the hash commands.
 
+use crate::command::{ToArgs, ToSingleArg};
 use crate::error::Result;
 use crate::store::Store;
 
@@ -11,14 +12,15 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.hset("user:1", &[("name", "Ada")])?;
     /// assert_eq!(store.hget("user:1", "name")?.as_deref(), Some(&b"Ada"[..]));
     /// assert_eq!(store.hget("user:1", "age")?, None);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn hget(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.ask(&[b"HGET", key.as_ref(), field.as_ref()])
+    pub fn hget(&self, key: impl ToSingleArg, field: impl ToSingleArg) -> Result<Option<Vec<u8>>> {
+        key.with_arg(|key| field.with_arg(|field| self.run(&[b"HGET", key, field])))?
+            .to()
     }
 
     /// Returns the values of several fields in one atomic read.
@@ -28,17 +30,17 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.hset("user:1", &[("name", "Ada")])?;
-    /// assert_eq!(store.hget_many("user:1", &["name", "age"])?, [Some(b"Ada".to_vec()), None]);
+    /// assert_eq!(store.hmget("user:1", &["name", "age"])?, [Some(b"Ada".to_vec()), None]);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn hget_many(
+    pub fn hmget(
         &self,
-        key: impl AsRef<[u8]>,
-        fields: &[impl AsRef<[u8]>],
+        key: impl ToSingleArg,
+        fields: impl ToArgs,
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.ask_all(&[b"HMGET", key.as_ref()], fields)
+        self.ask("HMGET", (key, fields))
     }
 
     /// Returns all fields and their values, in no particular order.
@@ -48,37 +50,30 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.hset("user:1", &[("name", "Ada")])?;
     /// assert_eq!(store.hgetall("user:1")?, [(b"name".to_vec(), b"Ada".to_vec())]);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn hgetall(&self, key: impl AsRef<[u8]>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        self.ask(&[b"HGETALL", key.as_ref()])
+    pub fn hgetall(&self, key: impl ToSingleArg) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.ask("HGETALL", key)
     }
 
-    /// Sets fields atomically. Returns the number of new fields.
+    /// Sets fields atomically, given as fields and values: `("name", "Ada")`, a list of pairs, or a
+    /// map. Returns the number of new fields.
     ///
     /// # Errors
     /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.hset("user:1", &[("name", "Ada"), ("born", "1815")])?, 2);
-    /// assert_eq!(store.hset("user:1", &[("name", "Augusta")])?, 0);
+    /// assert_eq!(store.hset("user:1", ("name", "Augusta"))?, 0);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn hset(
-        &self,
-        key: impl AsRef<[u8]>,
-        fields: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)],
-    ) -> Result<u64> {
-        let fields: Vec<&[u8]> = fields
-            .iter()
-            .flat_map(|(field, value)| [field.as_ref(), value.as_ref()])
-            .collect();
-        self.ask_all(&[b"HSET", key.as_ref()], &fields)
+    pub fn hset(&self, key: impl ToSingleArg, fields: impl ToArgs) -> Result<u64> {
+        self.ask("HSET", (key, fields))
     }
 
     /// Sets a field unless it exists. Returns whether the field was set.
@@ -88,18 +83,18 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// assert!(store.hsetnx("user:1", "name", "Ada")?);
-    /// assert!(!store.hsetnx("user:1", "name", "Grace")?);
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// assert!(store.hset_nx("user:1", "name", "Ada")?);
+    /// assert!(!store.hset_nx("user:1", "name", "Grace")?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn hsetnx(
+    pub fn hset_nx(
         &self,
-        key: impl AsRef<[u8]>,
-        field: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
+        field: impl ToSingleArg,
+        value: impl ToSingleArg,
     ) -> Result<bool> {
-        self.ask(&[b"HSETNX", key.as_ref(), field.as_ref(), value.as_ref()])
+        self.ask("HSETNX", (key, field, value))
     }
 
     /// Deletes fields. Returns the number of fields that existed.
@@ -109,13 +104,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.hset("user:1", &[("name", "Ada")])?;
     /// assert_eq!(store.hdel("user:1", &["name", "age"])?, 1);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn hdel(&self, key: impl AsRef<[u8]>, fields: &[impl AsRef<[u8]>]) -> Result<u64> {
-        self.ask_all(&[b"HDEL", key.as_ref()], fields)
+    pub fn hdel(&self, key: impl ToSingleArg, fields: impl ToArgs) -> Result<u64> {
+        self.ask("HDEL", (key, fields))
     }
 
     /// Returns whether a hash has the given field.
@@ -125,12 +120,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert!(!store.hexists("user:1", "name")?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn hexists(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<bool> {
-        self.ask(&[b"HEXISTS", key.as_ref(), field.as_ref()])
+    pub fn hexists(&self, key: impl ToSingleArg, field: impl ToSingleArg) -> Result<bool> {
+        self.ask("HEXISTS", (key, field))
     }
 
     /// Adds to the integer in a field. A missing field counts as 0. Returns the sum.
@@ -141,14 +136,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.hincr("user:1", "visits", 2)?, 2);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn hincr(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>, by: i64) -> Result<i64> {
-        let mut digits = itoa::Buffer::new();
-        let by = digits.format(by).as_bytes();
-        self.ask(&[b"HINCRBY", key.as_ref(), field.as_ref(), by])
+    pub fn hincr(&self, key: impl ToSingleArg, field: impl ToSingleArg, by: i64) -> Result<i64> {
+        self.ask("HINCRBY", (key, field, by))
     }
 
     /// Returns the number of fields.
@@ -158,12 +151,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.hset("user:1", &[("name", "Ada")])?;
     /// assert_eq!(store.hlen("user:1")?, 1);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn hlen(&self, key: impl AsRef<[u8]>) -> Result<u64> {
-        self.ask(&[b"HLEN", key.as_ref()])
+    pub fn hlen(&self, key: impl ToSingleArg) -> Result<u64> {
+        self.ask("HLEN", key)
     }
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use undercroft_embedded::OpenStore;
 use undercroft_engine::strings::StringInPlace;
 
+use crate::command::ToSingleArg;
 use crate::error::Result;
 use crate::store::Store;
 
@@ -45,7 +46,7 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("image", vec![7; 1_000_000])?;
     /// let sum = store.get_ref("image", |bytes| bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>());
     /// assert_eq!(sum?, Some(7_000_000));
@@ -54,10 +55,10 @@ impl Store {
     /// ```
     pub fn get_ref<R>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let found = self.in_place(key.as_ref())?;
+        let found = key.with_arg(|key| self.in_place(key))?;
         Ok(found.map(|found| read(found.as_ref())))
     }
 
@@ -70,15 +71,15 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("image", vec![7; 1_000_000])?;
     /// let image: bytes::Bytes = store.get_bytes("image")?.expect("it was set");
     /// store.del(&["image"])?;
     /// assert_eq!(image.len(), 1_000_000);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn get_bytes(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        let Some(mut found) = self.in_place(key.as_ref())? else {
+    pub fn get_bytes(&self, key: impl ToSingleArg) -> Result<Option<Bytes>> {
+        let Some(mut found) = key.with_arg(|key| self.in_place(key))? else {
             return Ok(None);
         };
         Ok(Some(match found.found.take() {
@@ -111,10 +112,10 @@ mod tests {
     #[test]
     fn strings_read_in_place_are_freed_after_the_last_reader() -> Result<()> {
         let directory = undercroft_testkit::fresh::directory();
-        let store = Store::at(directory.path().join("store"))?;
+        let store = Store::open_path(directory.path().join("store"))?;
         let used = || -> u64 { store.with(|store| store.used_memory()) };
         store.set("long", vec![1; 300_000])?;
-        store.del(&["long"])?;
+        store.del(["long"])?;
         let before = used();
         store.set("long", vec![7; 300_000])?;
         let bytes = store.get_bytes("long")?.expect("it was set");
@@ -123,7 +124,7 @@ mod tests {
         let panicking = || store.get_ref("long", |_| panic!("expected by the test"));
         assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
         let seen = store.get_ref("long", |bytes| {
-            store.del(&["long"])?;
+            store.del(["long"])?;
             Ok::<_, crate::Error>((bytes.len(), bytes[299_999], store.get("long")?))
         })?;
         assert_eq!(seen.expect("it was set")?, (300_000, 7, None));
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn short_and_missing_strings_and_other_types_are_read_like_get() -> Result<()> {
         let directory = undercroft_testkit::fresh::directory();
-        let store = Store::at(directory.path().join("store"))?;
+        let store = Store::open_path(directory.path().join("store"))?;
         for length in [0, 1, 32_767, 32_768, 1_000_000] {
             let value = vec![b'x'; length];
             store.set("key", &value)?;
@@ -146,7 +147,7 @@ mod tests {
             assert_eq!(store.get_bytes("key")?.as_deref(), Some(&value[..]));
         }
         assert_eq!(store.get_bytes("none")?, None);
-        store.rpush("list", &["item"])?;
+        store.rpush("list", ["item"])?;
         assert!(
             store
                 .get_bytes("list")

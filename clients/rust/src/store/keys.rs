@@ -5,6 +5,7 @@ use std::time::Duration;
 use undercroft_engine as engine;
 use undercroft_engine::messages::Topic;
 
+use crate::command::{Args, ToArgs, ToSingleArg};
 use crate::error::Result;
 use crate::set_options::expiry_milliseconds;
 use crate::store::Store;
@@ -17,14 +18,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("key", "value")?;
-    /// assert_eq!(store.del(&["key", "other"])?, 1);
+    /// assert_eq!(store.del(["key", "other"])?, 1);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn del(&self, keys: &[impl AsRef<[u8]>]) -> Result<u64> {
-        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.call(|open| open.store.delete(self.database, &keys))
+    pub fn del(&self, keys: impl ToArgs) -> Result<u64> {
+        Args::of(&keys).with(|keys| self.call(|open| open.store.delete(self.database, keys)))
     }
 
     /// Returns the number of keys that exist. A repeated key counts each time.
@@ -34,13 +34,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// assert_eq!(store.exists(&["key"])?, 0);
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// assert_eq!(store.exists("key")?, 0);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn exists(&self, keys: &[impl AsRef<[u8]>]) -> Result<u64> {
-        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.call(|open| open.store.exists(self.database, &keys))
+    pub fn exists(&self, keys: impl ToArgs) -> Result<u64> {
+        Args::of(&keys).with(|keys| self.call(|open| open.store.exists(self.database, keys)))
     }
 
     /// Sets the time after which a key expires. Returns whether the key exists.
@@ -51,16 +50,16 @@ impl Store {
     /// ```
     /// use std::time::Duration;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("key", "value")?;
     /// assert!(store.expire("key", Duration::from_secs(60))?);
     /// assert!(!store.expire("other", Duration::from_secs(60))?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn expire(&self, key: impl AsRef<[u8]>, after: Duration) -> Result<bool> {
+    pub fn expire(&self, key: impl ToSingleArg, after: Duration) -> Result<bool> {
         let after = expiry_milliseconds(after)?;
         let at = self.with(engine::Store::now) + after;
-        self.call(|open| open.store.expire_at(self.database, key.as_ref(), at))
+        key.with_arg(|key| self.call(|open| open.store.expire_at(self.database, key, at)))
     }
 
     /// Returns the remaining time until a key expires, or `None` if the key is missing or does not
@@ -72,15 +71,15 @@ impl Store {
     /// ```
     /// use std::time::Duration;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("key", "value")?;
     /// assert_eq!(store.ttl("key")?, None);
     /// store.expire("key", Duration::from_secs(60))?;
     /// assert!(store.ttl("key")? <= Some(Duration::from_secs(60)));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>> {
-        let at = self.call(|open| open.store.expiry(self.database, key.as_ref()))?;
+    pub fn ttl(&self, key: impl ToSingleArg) -> Result<Option<Duration>> {
+        let at = key.with_arg(|key| self.call(|open| open.store.expiry(self.database, key)))?;
         let left =
             |at: u64| Duration::from_millis(at.saturating_sub(self.with(engine::Store::now)));
         Ok(at.flatten().map(left))
@@ -93,13 +92,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("key", "value")?;
     /// assert!(!store.persist("key")?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.ask(&[b"PERSIST", key.as_ref()])
+    pub fn persist(&self, key: impl ToSingleArg) -> Result<bool> {
+        self.ask("PERSIST", key)
     }
 
     /// Returns Redis' name for the type of a key (`string`, `list`, `hash`, ...), or `None` if the
@@ -110,14 +109,14 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.rpush("queue", &["job"])?;
     /// assert_eq!(store.key_type("queue")?.as_deref(), Some("list"));
     /// assert_eq!(store.key_type("other")?, None);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn key_type(&self, key: impl AsRef<[u8]>) -> Result<Option<String>> {
-        let name: String = self.ask(&[b"TYPE", key.as_ref()])?;
+    pub fn key_type(&self, key: impl ToSingleArg) -> Result<Option<String>> {
+        let name: String = self.ask("TYPE", key)?;
         Ok(Some(name).filter(|name| name != "none"))
     }
 
@@ -130,12 +129,15 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.publish("news", "hello")?, 0);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn publish(&self, channel: impl AsRef<[u8]>, message: impl AsRef<[u8]>) -> Result<u64> {
-        let (channel, message) = (channel.as_ref(), message.as_ref());
-        self.call(|open| open.store.publish(Topic::Channel, channel, message))
+    pub fn publish(&self, channel: impl ToSingleArg, message: impl ToSingleArg) -> Result<u64> {
+        channel.with_arg(|channel| {
+            message.with_arg(|message| {
+                self.call(|open| open.store.publish(Topic::Channel, channel, message))
+            })
+        })
     }
 }

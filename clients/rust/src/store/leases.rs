@@ -6,6 +6,7 @@ use std::time::Duration;
 use undercroft_engine::leases::Leased;
 use undercroft_engine::{self as engine, limit_patience};
 
+use crate::command::ToSingleArg;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::set_options::SetOptions;
@@ -29,15 +30,19 @@ impl Store {
     /// use std::time::Duration;
     /// use undercroft::SetOptions;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// let term = Duration::from_secs(10);
     /// let lease = store.take_lease("page", term)?.expect("the lease is free");
     /// assert!(store.take_lease("page", term)?.is_none());
     /// assert!(store.set_leased(lease, "<html>", SetOptions::new())?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn take_lease(&self, key: impl AsRef<[u8]>, term: Duration) -> Result<Option<Lease>> {
-        let (key, number) = (key.as_ref(), fastrand::u64(..));
+    pub fn take_lease(&self, key: impl ToSingleArg, term: Duration) -> Result<Option<Lease>> {
+        key.with_arg(|key| self.take(key, term))
+    }
+
+    fn take(&self, key: &[u8], term: Duration) -> Result<Option<Lease>> {
+        let number = fastrand::u64(..);
         let (leased, open) = self.call(|open| {
             let leased = open.store.take_lease(self.database, key, term, number)?;
             Ok((leased, open.clone()))
@@ -60,13 +65,13 @@ impl Store {
     /// storing anything, if the lease has expired. A condition in the options is ignored.
     ///
     /// # Errors
-    /// The errors of [`set_with`](Store::set_with). The lease is released in this case as well.
+    /// The errors of [`set_options`](Store::set_options). The lease is released in this case as well.
     ///
     /// ```
     /// use std::time::Duration;
     /// use undercroft::SetOptions;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// let lease = store.take_lease("page", Duration::from_secs(10))?.expect("the lease is free");
     /// store.del(&["undercroft:lease:{page}"])?;
     /// assert!(!store.set_leased(lease, "<html>", SetOptions::new())?);
@@ -76,10 +81,10 @@ impl Store {
     pub fn set_leased(
         &self,
         mut lease: Lease,
-        value: impl AsRef<[u8]>,
+        value: impl ToSingleArg,
         options: SetOptions,
     ) -> Result<bool> {
-        let done = self.try_set_leased(&lease, value.as_ref(), options)?;
+        let done = value.with_arg(|value| self.try_set_leased(&lease, value, options))?;
         lease.is_ended();
         Ok(done)
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::command::{ToArgs, ToSingleArg};
 use crate::error::Result;
 use crate::store::Store;
 
@@ -16,12 +17,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.lpush("queue", &["a", "b"])?, 2);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn lpush(&self, key: impl AsRef<[u8]>, items: &[impl AsRef<[u8]>]) -> Result<u64> {
-        self.ask_all(&[b"LPUSH", key.as_ref()], items)
+    pub fn lpush(&self, key: impl ToSingleArg, items: impl ToArgs) -> Result<u64> {
+        self.ask("LPUSH", (key, items))
     }
 
     /// Appends items, one after another. Returns the new length of the list.
@@ -31,12 +32,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.rpush("queue", &["a", "b"])?, 2);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn rpush(&self, key: impl AsRef<[u8]>, items: &[impl AsRef<[u8]>]) -> Result<u64> {
-        self.ask_all(&[b"RPUSH", key.as_ref()], items)
+    pub fn rpush(&self, key: impl ToSingleArg, items: impl ToArgs) -> Result<u64> {
+        self.ask("RPUSH", (key, items))
     }
 
     /// Removes and returns the first item.
@@ -46,13 +47,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.rpush("queue", &["a", "b"])?;
     /// assert_eq!(store.lpop("queue")?.as_deref(), Some(&b"a"[..]));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn lpop(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.ask(&[b"LPOP", key.as_ref()])
+    pub fn lpop(&self, key: impl ToSingleArg) -> Result<Option<Vec<u8>>> {
+        self.ask("LPOP", key)
     }
 
     /// Removes and returns the last item.
@@ -62,13 +63,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.rpush("queue", &["a", "b"])?;
     /// assert_eq!(store.rpop("queue")?.as_deref(), Some(&b"b"[..]));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn rpop(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.ask(&[b"RPOP", key.as_ref()])
+    pub fn rpop(&self, key: impl ToSingleArg) -> Result<Option<Vec<u8>>> {
+        self.ask("RPOP", key)
     }
 
     /// Removes and returns the first item. If the list is empty, the calling thread sleeps until an
@@ -79,22 +80,21 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// use std::time::Duration;
     /// store.rpush("queue", &["a"])?;
     /// assert_eq!(store.blpop("queue", Duration::from_secs(1))?.as_deref(), Some(&b"a"[..]));
     /// assert_eq!(store.blpop("queue", Duration::from_millis(5))?, None);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn blpop(&self, key: impl AsRef<[u8]>, timeout: Duration) -> Result<Option<Vec<u8>>> {
+    pub fn blpop(&self, key: impl ToSingleArg, timeout: Duration) -> Result<Option<Vec<u8>>> {
         // Redis treats a timeout of 0 as infinite, and refuses a timeout that overflows its clock.
         let seconds = if timeout >= FOREVER {
             "0".to_owned()
         } else {
             timeout.as_secs_f64().max(0.001).to_string()
         };
-        let popped: Option<Vec<Vec<u8>>> =
-            self.ask(&[b"BLPOP", key.as_ref(), seconds.as_bytes()])?;
+        let popped: Option<Vec<Vec<u8>>> = self.ask("BLPOP", (key, seconds))?;
         Ok(popped.and_then(|mut pair| pair.pop()))
     }
 
@@ -105,15 +105,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.rpush("queue", &["a", "b", "c"])?;
     /// assert_eq!(store.lrange("queue", 1, -1)?, [b"b", b"c"]);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn lrange(&self, key: impl AsRef<[u8]>, first: i64, last: i64) -> Result<Vec<Vec<u8>>> {
-        let (mut from, mut to) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (from, to) = (from.format(first).as_bytes(), to.format(last).as_bytes());
-        self.ask(&[b"LRANGE", key.as_ref(), from, to])
+    pub fn lrange(&self, key: impl ToSingleArg, first: i64, last: i64) -> Result<Vec<Vec<u8>>> {
+        self.ask("LRANGE", (key, first, last))
     }
 
     /// Returns the item at the given position.
@@ -123,14 +121,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.rpush("queue", &["a", "b"])?;
     /// assert_eq!(store.lindex("queue", -1)?.as_deref(), Some(&b"b"[..]));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn lindex(&self, key: impl AsRef<[u8]>, position: i64) -> Result<Option<Vec<u8>>> {
-        let mut digits = itoa::Buffer::new();
-        self.ask(&[b"LINDEX", key.as_ref(), digits.format(position).as_bytes()])
+    pub fn lindex(&self, key: impl ToSingleArg, position: i64) -> Result<Option<Vec<u8>>> {
+        self.ask("LINDEX", (key, position))
     }
 
     /// Removes all items outside a range of positions, which is inclusive.
@@ -140,16 +137,14 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.rpush("queue", &["a", "b", "c"])?;
     /// store.ltrim("queue", 0, 1)?;
     /// assert_eq!(store.llen("queue")?, 2);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn ltrim(&self, key: impl AsRef<[u8]>, first: i64, last: i64) -> Result<()> {
-        let (mut from, mut to) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (from, to) = (from.format(first).as_bytes(), to.format(last).as_bytes());
-        self.ask(&[b"LTRIM", key.as_ref(), from, to])
+    pub fn ltrim(&self, key: impl ToSingleArg, first: i64, last: i64) -> Result<()> {
+        self.ask("LTRIM", (key, first, last))
     }
 
     /// Returns the number of items.
@@ -159,11 +154,11 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.llen("queue")?, 0);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn llen(&self, key: impl AsRef<[u8]>) -> Result<u64> {
-        self.ask(&[b"LLEN", key.as_ref()])
+    pub fn llen(&self, key: impl ToSingleArg) -> Result<u64> {
+        self.ask("LLEN", key)
     }
 }

@@ -1,5 +1,6 @@
 //! Provides a store in this process, with typed calls and a call that runs any command.
 //!
+//! - `builder`: limits and other options for opening a store.
 //! - `hashes`: the hash commands.
 //! - `in_place`: reads of strings without copies.
 //! - `keys`: commands for keys of any type, and PUBLISH.
@@ -10,6 +11,7 @@
 //! - `sorted`: the sorted set commands.
 //! - `strings`: the commands for strings and counters.
 
+mod builder;
 mod hashes;
 mod in_place;
 mod keys;
@@ -21,6 +23,7 @@ mod sets;
 mod sorted;
 mod strings;
 
+pub use builder::{Durability, EvictionPolicy, StoreBuilder};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,19 +31,19 @@ use std::time::Duration;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session;
-use undercroft_embedded::{OpenStore, Place, SessionByName, StoreByName};
+use undercroft_embedded::{OpenStore, SessionByName, StoreByName};
 use undercroft_engine as engine;
 
+use crate::command::{Args, FromReply, Reply, ToArgs, from_tree, outcome, sealed};
 use crate::computing;
 use crate::error::{Error, Result};
-use crate::reply::{FromReply, Reply, from_tree, outcome};
 
 /// A store that is mapped into this process, with a selected database.
 ///
 /// A call is a look-up in shared memory, which needs no system call and no other process. Clones
 /// share the mapping with all handles on the same store in this process. Any number of threads may
 /// use a store. A call waits only for a lock that another process holds. If the holder makes no
-/// progress, the call fails with [`Error::Busy`] (see [`set_patience`](Store::set_patience)).
+/// progress, the call fails with [`Error::Busy`] (see [`set_timeout`](Store::set_timeout)).
 ///
 /// If the store's file is removed or replaced, for example by `undercroft rm`, calls continue in
 /// the store that now has the same name. A [`Session`] in a transaction or with watched keys, a
@@ -91,14 +94,19 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn open(url: &str) -> Result<Store> {
-        let place = Place::new(url, engine::Terms::default());
-        let place = place.map_err(|error| Error::opening(&error))?;
-        let database = place.database().unwrap_or(0);
-        let by_name = StoreByName::open(place, || None);
-        Ok(Store {
-            by_name: by_name.map_err(|error| Error::opening(&error))?,
-            database,
-        })
+        Store::builder().open(url)
+    }
+
+    /// Returns the options for opening a store, such as its memory limit.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let url = format!("undercroft://{}/store", directory.path().display());
+    /// let store = undercroft::Store::builder().max_memory(100 << 20).open(&url)?;
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn builder() -> StoreBuilder {
+        StoreBuilder::default()
     }
 
     /// Opens the store in the file at a path, creating it if it does not exist.
@@ -108,20 +116,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// # assert_eq!(store.path(), directory.path().join("store"));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn at(path: impl AsRef<Path>) -> Result<Store> {
-        // An absolute path cannot be confused with a store name.
-        let path = std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().into());
-        match path.to_str() {
-            Some(text) => Store::open(text),
-            None => Err(Error::url(format!(
-                "expected a path in UTF-8, got {}",
-                path.display()
-            ))),
-        }
+    pub fn open_path(path: impl AsRef<Path>) -> Result<Store> {
+        Store::builder().open_path(path)
     }
 
     /// Returns a handle on the same store with another of its 16 databases selected.
@@ -131,7 +131,7 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.database(1)?.set("key", "value")?;
     /// assert_eq!(store.get("key")?, None);
     /// # Ok::<(), undercroft::Error>(())
@@ -153,7 +153,7 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert!(store.path().ends_with("store"));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
@@ -166,12 +166,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// store.set_patience(std::time::Duration::from_millis(500));
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// store.set_timeout(std::time::Duration::from_millis(500));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn set_patience(&self, patience: Duration) {
-        self.by_name.set_patience(patience);
+    pub fn set_timeout(&self, timeout: Duration) {
+        self.by_name.set_patience(timeout);
     }
 
     /// Runs any command, given as its name and arguments. Replies have the types of RESP3: HGETALL
@@ -184,16 +184,15 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// let length: i64 = store.command(&["RPUSH", "queue", "a", "b"])?.to()?;
     /// assert_eq!(length, 2);
     /// let error = store.command(&["NOSUCH"]).unwrap_err();
     /// assert_eq!(error.code(), Some("ERR"));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
-        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        self.run(&words)
+    pub fn command(&self, words: impl ToArgs) -> Result<Reply> {
+        Args::of(&words).with(|words| self.run(words))
     }
 
     /// Starts a session, which corresponds to a connection to a server: the effects of MULTI, WATCH
@@ -201,7 +200,7 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// let mut session = store.session();
     /// session.command(&["MULTI"])?;
     /// session.command(&["INCR", "a"])?;
@@ -265,15 +264,23 @@ impl Store {
     }
 
     /// Runs a command and converts its reply.
-    fn ask<T: FromReply>(&self, words: &[&[u8]]) -> Result<T> {
-        self.run(words)?.to()
+    fn ask<T: FromReply>(&self, name: &'static str, arguments: impl ToArgs) -> Result<T> {
+        let mut args = Args::new();
+        args.push(name.as_bytes());
+        arguments.write_args(&mut args);
+        args.with(|words| self.run(words))?.to()
     }
+}
 
-    /// Runs a command that consists of the words in `first` and a list of arguments.
-    fn ask_all<T: FromReply>(&self, first: &[&[u8]], rest: &[impl AsRef<[u8]>]) -> Result<T> {
-        let rest = rest.iter().map(AsRef::as_ref);
-        let words: Vec<&[u8]> = first.iter().copied().chain(rest).collect();
-        self.ask(&words)
+impl sealed::Run for &Store {
+    fn run_words(self, words: &[&[u8]]) -> Result<Reply> {
+        self.run(words)
+    }
+}
+
+impl sealed::Run for &mut Session {
+    fn run_words(self, words: &[&[u8]]) -> Result<Reply> {
+        self.run(words)
     }
 }
 
@@ -281,7 +288,7 @@ impl Store {
 ///
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
-/// # let store = undercroft::Store::at(directory.path().join("store"))?;
+/// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
 /// let mut session = store.session();
 /// session.command(&["SELECT", "3"])?;
 /// session.command(&["SET", "key", "value"])?;
@@ -310,7 +317,7 @@ impl Session {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// let mut session = store.session();
     /// session.command(&["WATCH", "key"])?;
     /// store.set("key", "changed meanwhile")?;
@@ -319,9 +326,8 @@ impl Session {
     /// assert_eq!(session.command(&["EXEC"])?, undercroft::Reply::Nil);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn command(&mut self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
-        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        self.run(&words)
+    pub fn command(&mut self, words: impl ToArgs) -> Result<Reply> {
+        Args::of(&words).with(|words| self.run(words))
     }
 
     fn run(&mut self, words: &[&[u8]]) -> Result<Reply> {

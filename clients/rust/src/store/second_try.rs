@@ -36,17 +36,17 @@ const CALLS: &[(&str, Family, Call)] = &[
         let left = found.is_ok().then_some(value);
         format!("{found:?} {left:?}")
     }),
-    ("get_many", Family::String, |store| {
-        say(store.get_many(&["k", "j", "k"]))
+    ("mget", Family::String, |store| {
+        say(store.mget(["k", "j", "k"]))
     }),
     ("exists", Family::String, |store| {
-        say(store.exists(&["k", "j"]))
+        say(store.exists(["k", "j"]))
     }),
     ("ttl", Family::String, |store| say(store.ttl("k"))),
     ("key_type", Family::String, |store| say(store.key_type("k"))),
     ("hget", Family::Hash, |store| say(store.hget("k", "m0"))),
-    ("hget_many", Family::Hash, |store| {
-        say(store.hget_many("k", &["m0", "none", "m19"]))
+    ("hmget", Family::Hash, |store| {
+        say(store.hmget("k", ["m0", "none", "m19"]))
     }),
     ("hgetall", Family::Hash, |store| sorted(store.hgetall("k"))),
     ("hlen", Family::Hash, |store| say(store.hlen("k"))),
@@ -62,20 +62,20 @@ const CALLS: &[(&str, Family, Call)] = &[
         say(store.sismember("k", "m0"))
     }),
     ("sunion", Family::Set, |store| {
-        sorted(store.sunion(&["k", "j"]))
+        sorted(store.sunion(["k", "j"]))
     }),
     ("zrange", Family::Sorted, |store| {
-        say(store.zrange("k", 0, -1))
+        say(store.zrange_withscores("k", 0, -1))
     }),
     ("zscore", Family::Sorted, |store| {
         say(store.zscore("k", "m0"))
     }),
     ("zcard", Family::Sorted, |store| say(store.zcard("k"))),
     ("command", Family::String, |store| {
-        say(store.command(&["GETRANGE", "k", "3", "5000"]))
+        say(store.command(["GETRANGE", "k", "3", "5000"]))
     }),
     ("command of a feed", Family::Feed, |store| {
-        say(store.command(&["FEED.RANGE", "k", "0", "50"]))
+        say(store.command(["FEED.RANGE", "k", "0", "50"]))
     }),
 ];
 
@@ -93,7 +93,7 @@ fn pairs(stage: &Stage, family: Family) -> Vec<(World, World)> {
 #[test]
 fn reads_return_nothing_of_a_discarded_try() {
     let stage = Stage::new(4);
-    let store = Store::at(stage.path()).expect("the store");
+    let store = Store::open_path(stage.path()).expect("the store");
     stage.fill(|_, database, words| {
         let store = store.database(database).expect("a database");
         store.command(words).expect("a state's command");

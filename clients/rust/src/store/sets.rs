@@ -1,5 +1,6 @@
 //! Provides the set commands.
 
+use crate::command::{ToArgs, ToSingleArg};
 use crate::error::Result;
 use crate::store::Store;
 
@@ -11,13 +12,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.sadd("tags", &["a", "b"])?, 2);
     /// assert_eq!(store.sadd("tags", &["b"])?, 0);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn sadd(&self, key: impl AsRef<[u8]>, members: &[impl AsRef<[u8]>]) -> Result<u64> {
-        self.ask_all(&[b"SADD", key.as_ref()], members)
+    pub fn sadd(&self, key: impl ToSingleArg, members: impl ToArgs) -> Result<u64> {
+        self.ask("SADD", (key, members))
     }
 
     /// Removes members. Returns the number of members that existed.
@@ -27,13 +28,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.sadd("tags", &["a"])?;
     /// assert_eq!(store.srem("tags", &["a", "b"])?, 1);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn srem(&self, key: impl AsRef<[u8]>, members: &[impl AsRef<[u8]>]) -> Result<u64> {
-        self.ask_all(&[b"SREM", key.as_ref()], members)
+    pub fn srem(&self, key: impl ToSingleArg, members: impl ToArgs) -> Result<u64> {
+        self.ask("SREM", (key, members))
     }
 
     /// Returns whether a set contains the given member.
@@ -43,13 +44,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.sadd("tags", &["a"])?;
     /// assert!(store.sismember("tags", "a")?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn sismember(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool> {
-        self.ask(&[b"SISMEMBER", key.as_ref(), member.as_ref()])
+    pub fn sismember(&self, key: impl ToSingleArg, member: impl ToSingleArg) -> Result<bool> {
+        self.ask("SISMEMBER", (key, member))
     }
 
     /// Returns all members, in no particular order.
@@ -59,13 +60,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.sadd("tags", &["a"])?;
     /// assert_eq!(store.smembers("tags")?, [b"a"]);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn smembers(&self, key: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>> {
-        self.ask(&[b"SMEMBERS", key.as_ref()])
+    pub fn smembers(&self, key: impl ToSingleArg) -> Result<Vec<Vec<u8>>> {
+        self.ask("SMEMBERS", key)
     }
 
     /// Returns the number of members.
@@ -75,12 +76,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.scard("tags")?, 0);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn scard(&self, key: impl AsRef<[u8]>) -> Result<u64> {
-        self.ask(&[b"SCARD", key.as_ref()])
+    pub fn scard(&self, key: impl ToSingleArg) -> Result<u64> {
+        self.ask("SCARD", key)
     }
 
     /// Removes and returns a random member.
@@ -90,13 +91,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.sadd("tags", &["a"])?;
     /// assert_eq!(store.spop("tags")?.as_deref(), Some(&b"a"[..]));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn spop(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.ask(&[b"SPOP", key.as_ref()])
+    pub fn spop(&self, key: impl ToSingleArg) -> Result<Option<Vec<u8>>> {
+        self.ask("SPOP", key)
     }
 
     /// Returns the intersection of the sets, in one atomic read.
@@ -106,14 +107,14 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.sadd("a", &["1", "2"])?;
     /// store.sadd("b", &["2"])?;
     /// assert_eq!(store.sinter(&["a", "b"])?.len(), 1);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn sinter(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>> {
-        self.ask_all(&[b"SINTER"], keys)
+    pub fn sinter(&self, keys: impl ToArgs) -> Result<Vec<Vec<u8>>> {
+        self.ask("SINTER", keys)
     }
 
     /// Returns the union of the sets, in one atomic read.
@@ -123,14 +124,14 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.sadd("a", &["1", "2"])?;
     /// store.sadd("b", &["2"])?;
     /// assert_eq!(store.sunion(&["a", "b"])?.len(), 2);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn sunion(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>> {
-        self.ask_all(&[b"SUNION"], keys)
+    pub fn sunion(&self, keys: impl ToArgs) -> Result<Vec<Vec<u8>>> {
+        self.ask("SUNION", keys)
     }
 
     /// Returns the members of the first set that are in none of the other sets, in one atomic read.
@@ -140,13 +141,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.sadd("a", &["1", "2"])?;
     /// store.sadd("b", &["2"])?;
     /// assert_eq!(store.sdiff(&["a", "b"])?.len(), 1);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn sdiff(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>> {
-        self.ask_all(&[b"SDIFF"], keys)
+    pub fn sdiff(&self, keys: impl ToArgs) -> Result<Vec<Vec<u8>>> {
+        self.ask("SDIFF", keys)
     }
 }

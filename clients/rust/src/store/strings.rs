@@ -2,7 +2,8 @@
 
 use undercroft_engine as engine;
 
-use crate::error::Result;
+use crate::command::{Args, ToArgs, ToSingleArg};
+use crate::error::{Error, Result};
 use crate::remote::SetWords;
 use crate::set_options::SetOptions;
 use crate::store::Store;
@@ -15,14 +16,14 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("key", "value")?;
     /// assert_eq!(store.get("key")?.as_deref(), Some(&b"value"[..]));
     /// assert_eq!(store.get("other")?, None);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     #[inline]
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+    pub fn get(&self, key: impl ToSingleArg) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
@@ -35,7 +36,7 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("key", "value")?;
     /// let mut buffer = Vec::with_capacity(1024);
     /// assert!(store.get_into("key", &mut buffer)?);
@@ -43,8 +44,8 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     #[inline]
-    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
-        self.call(|open| open.store.get(self.database, key.as_ref(), value))
+    pub fn get_into(&self, key: impl ToSingleArg, value: &mut Vec<u8>) -> Result<bool> {
+        key.with_arg(|key| self.call(|open| open.store.get(self.database, key, value)))
     }
 
     /// Returns the string values of several keys in one atomic read, with `None` for keys that are
@@ -55,14 +56,13 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("a", "1")?;
-    /// assert_eq!(store.get_many(&["a", "b"])?, [Some(b"1".to_vec()), None]);
+    /// assert_eq!(store.mget(&["a", "b"])?, [Some(b"1".to_vec()), None]);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
-        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.call(|open| open.store.get_many(self.database, &keys))
+    pub fn mget(&self, keys: impl ToArgs) -> Result<Vec<Option<Vec<u8>>>> {
+        Args::of(&keys).with(|keys| self.call(|open| open.store.get_many(self.database, keys)))
     }
 
     /// Sets a key to a string that does not expire.
@@ -72,14 +72,16 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// store.set("key", [0, 159, 146, 150])?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// store.set("key", [0, 159, 146, 150_u8])?;
+    /// store.set("visits", 0)?;
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     #[inline]
-    pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        self.call(|open| open.store.set(self.database, key, value))
+    pub fn set(&self, key: impl ToSingleArg, value: impl ToSingleArg) -> Result<()> {
+        key.with_arg(|key| {
+            value.with_arg(|value| self.call(|open| open.store.set(self.database, key, value)))
+        })
     }
 
     /// Sets a key to a string, with an expiry or a condition. Returns whether the value was set.
@@ -91,19 +93,22 @@ impl Store {
     /// use std::time::Duration;
     /// use undercroft::SetOptions;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// assert!(store.set_with("key", "value", SetOptions::new().ttl(Duration::from_secs(60)))?);
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// assert!(store.set_options("key", "value", SetOptions::new().ttl(Duration::from_secs(60)))?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn set_with(
+    pub fn set_options(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
+        value: impl ToSingleArg,
         options: SetOptions,
     ) -> Result<bool> {
         let options = options.for_engine(self.with(engine::Store::now))?;
-        let (key, value) = (key.as_ref(), value.as_ref());
-        self.call(|open| open.store.set_with(self.database, key, value, options))
+        key.with_arg(|key| {
+            value.with_arg(|value| {
+                self.call(|open| open.store.set_with(self.database, key, value, options))
+            })
+        })
     }
 
     /// Sets a key to a string, and returns the previous value, or `None` if the key did not exist.
@@ -115,7 +120,7 @@ impl Store {
     /// ```
     /// use undercroft::SetOptions;
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// store.set("key", "old")?;
     /// let old = store.set_get_old("key", "new", SetOptions::new().keep_ttl())?;
     /// assert_eq!(old.as_deref(), Some(&b"old"[..]));
@@ -123,33 +128,44 @@ impl Store {
     /// ```
     pub fn set_get_old(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl ToSingleArg,
+        value: impl ToSingleArg,
         options: SetOptions,
     ) -> Result<Option<Vec<u8>>> {
-        let mut words = SetWords::new(key.as_ref(), value.as_ref(), options)?.getting_old();
-        let (words, count) = words.words();
-        self.ask(&words[..count])
+        key.with_arg(|key| {
+            value.with_arg(|value| {
+                let mut words = SetWords::new(key, value, options)?.getting_old();
+                let (words, count) = words.words();
+                self.run(&words[..count])?.to()
+            })
+        })
     }
 
-    /// Sets several keys atomically to strings that do not expire.
+    /// Sets several keys atomically to strings that do not expire, given as keys and values: a list of
+    /// pairs, or a map.
     ///
     /// # Errors
-    /// The errors of [`set`](Self::set).
+    /// [`Error::InvalidArgument`] if a key has no value, and the errors of [`set`](Self::set).
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// store.set_many(&[("a", "1"), ("b", "2")])?;
-    /// assert_eq!(store.exists(&["a", "b"])?, 2);
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
+    /// store.mset([("a", "1"), ("b", "2")])?;
+    /// assert_eq!(store.exists(["a", "b"])?, 2);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn set_many(&self, pairs: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Result<()> {
-        let pairs: Vec<(&[u8], &[u8])> = pairs
-            .iter()
-            .map(|(key, value)| (key.as_ref(), value.as_ref()))
-            .collect();
-        self.call(|open| open.store.set_many(self.database, &pairs))
+    pub fn mset(&self, pairs: impl ToArgs) -> Result<()> {
+        Args::of(&pairs).with(|words| {
+            let (pairs, rest) = words.as_chunks::<2>();
+            if !rest.is_empty() {
+                return Err(Error::argument(
+                    "expected a value for each key, got one less",
+                ));
+            }
+            let pairs: Vec<(&[u8], &[u8])> =
+                pairs.iter().map(|[key, value]| (*key, *value)).collect();
+            self.call(|open| open.store.set_many(self.database, &pairs))
+        })
     }
 
     /// Adds to the integer value of a key. A missing key counts as 0. Returns the sum.
@@ -159,14 +175,14 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.incr("visits", 1)?, 1);
     /// assert_eq!(store.incr("visits", -3)?, -2);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     #[inline]
-    pub fn incr(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
-        self.call(|open| open.store.increment(self.database, key.as_ref(), by))
+    pub fn incr(&self, key: impl ToSingleArg, by: i64) -> Result<i64> {
+        key.with_arg(|key| self.call(|open| open.store.increment(self.database, key, by)))
     }
 
     /// Appends to the string value of a key. Returns the new length.
@@ -176,12 +192,12 @@ impl Store {
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
-    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
     /// assert_eq!(store.append("log", "one ")?, 4);
     /// assert_eq!(store.append("log", "two")?, 7);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn append(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<u64> {
-        self.ask(&[b"APPEND", key.as_ref(), value.as_ref()])
+    pub fn append(&self, key: impl ToSingleArg, value: impl ToSingleArg) -> Result<u64> {
+        self.ask("APPEND", (key, value))
     }
 }

@@ -64,18 +64,22 @@ async fn call(cache: &dyn Cache, random: &mut Rng) -> Result<()> {
         }
         4 | 5 => {
             let value = value(key, random);
-            assert!(cache.set(&name(key), &value, SetOptions::new()).await?);
+            assert!(
+                cache
+                    .set_options(&name(key), &value, SetOptions::new())
+                    .await?
+            );
         }
         6 => {
             let keys = [key, (key + 1) % KEYS, (key + 2) % KEYS];
             let names = keys.map(name);
-            let values = cache.get_many(&[&names[0], &names[1], &names[2]]).await?;
+            let values = cache.mget(&[&names[0], &names[1], &names[2]]).await?;
             assert_eq!(values.len(), 3);
             for (key, value) in keys.into_iter().zip(values) {
                 value.iter().for_each(|value| check(key, value));
             }
         }
-        _ => assert!(cache.delete(&[&name(key)]).await? <= 1),
+        _ => assert!(cache.del(&[&name(key)]).await? <= 1),
     }
     Ok(())
 }
@@ -173,7 +177,7 @@ async fn cancelled_calls_on_a_pool() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_calls_on_a_store() {
     let directory = undercroft_testkit::fresh::directory();
-    let cache = undercroft::StoreCache::at(directory.path().join("store")).expect("a store");
+    let cache = undercroft::StoreCache::open_path(directory.path().join("store")).expect("a store");
     // Calls on a store complete before they can be cancelled, so the number of cancelled calls is
     // not checked.
     storm("a store", Arc::new(cache), None).await;

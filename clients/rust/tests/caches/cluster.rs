@@ -42,22 +42,32 @@ async fn calls_reach_all_nodes_and_survive_the_failure_of_one() {
     let keys: Vec<String> = (0..1000).map(|number| format!("key {number}")).collect();
     let words: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
     for key in &words {
-        assert!(cache.set(key, key, SetOptions::new()).await.expect("set"));
+        assert!(
+            cache
+                .set_options(key, key, SetOptions::new())
+                .await
+                .expect("set")
+        );
     }
     let large = vec![b'x'; 1_000_000];
     let hour = SetOptions::new().ttl(Duration::from_secs(3600));
-    assert!(cache.set(b"large", &large, hour).await.expect("set"));
+    assert!(
+        cache
+            .set_options(b"large", &large, hour)
+            .await
+            .expect("set")
+    );
     assert!(cache.get(b"large").await.expect("get") == Some(large));
     assert!(
         !cache
-            .set(b"large", b"x", hour.if_missing())
+            .set_options(b"large", b"x", hour.if_missing())
             .await
             .expect("NX")
     );
-    let found = cache.get_many(&words).await.expect("get_many");
+    let found = cache.mget(&words).await.expect("mget");
     let expected: Vec<_> = words.iter().map(|key| Some(key.to_vec())).collect();
     assert_eq!(found, expected, "in the order of the keys");
-    assert_eq!(cache.delete(&words[..500]).await.expect("delete"), 500);
+    assert_eq!(cache.del(&words[..500]).await.expect("del"), 500);
     assert_eq!(cache.get(words[0]).await.expect("get"), None);
 
     check_counters_and_expiry(&*cache).await;
@@ -117,7 +127,11 @@ async fn calls_reach_all_nodes_and_survive_the_failure_of_one() {
     cluster.0[0].start_again();
     let key = keys.iter().find(|key| third(&pools[1], key) == 0);
     let key = key.expect("a key of a third").as_bytes();
-    while cache.set(key, b"new", SetOptions::new()).await.is_err() {}
+    while cache
+        .set_options(key, b"new", SetOptions::new())
+        .await
+        .is_err()
+    {}
     assert_eq!(cache.get(key).await.expect("get"), Some(b"new".to_vec()));
     cache.close().await;
     assert!(matches!(

@@ -156,7 +156,7 @@ async fn check(cache: &dyn Cache) {
         assert_eq!(made.await.expect("a value"), b"made");
         let made = cache.get_or_insert_with(&key, caching, async || unreachable!());
         assert_eq!(made.await.expect("a value"), b"made");
-        cache.delete(&[&key]).await.expect("removed");
+        cache.del(&[&key]).await.expect("removed");
     }
 
     // A typed read skips the header of a value.
@@ -167,7 +167,7 @@ async fn check(cache: &dyn Cache) {
         made.await.expect("a value");
         let typed = undercroft::CacheExt::get_as::<Vec<u8>>(cache, b"typed").await;
         assert_eq!(typed.expect("JSON"), Some(vec![1, 2]));
-        cache.delete(&[b"typed"]).await.expect("removed");
+        cache.del(&[b"typed"]).await.expect("removed");
     }
 
     // A caller that waits longer than its waiting time fails with a timeout.
@@ -187,12 +187,12 @@ async fn check(cache: &dyn Cache) {
 #[tokio::test]
 async fn tasks_on_a_store_compute_one_at_a_time() {
     let directory = undercroft_testkit::fresh::directory();
-    let cache = StoreCache::at(directory.path().join("store")).expect("a store");
+    let cache = StoreCache::open_path(directory.path().join("store")).expect("a store");
     check(&cache).await;
     assert_eq!(
         cache
             .store()
-            .command(&["DBSIZE"])
+            .command(["DBSIZE"])
             .expect("size")
             .to::<i64>()
             .expect("a number"),
@@ -219,7 +219,7 @@ async fn tasks_on_a_served_store_compute_one_at_a_time() {
 #[test]
 fn threads_on_a_store_compute_one_at_a_time() {
     let directory = undercroft_testkit::fresh::directory();
-    let store = Store::at(directory.path().join("store")).expect("a store");
+    let store = Store::open_path(directory.path().join("store")).expect("a store");
     let (made, all) = (AtomicUsize::new(0), Barrier::new(CALLERS));
     std::thread::scope(|scope| {
         for _ in 0..CALLERS {
@@ -257,7 +257,7 @@ fn child_process_of_the_storms() {
     };
     let term = std::env::var("UNDERCROFT_TERM").expect("milliseconds");
     let term = Duration::from_millis(term.parse().expect("a number"));
-    let store = Store::at(path).expect("a store");
+    let store = Store::open_path(path).expect("a store");
     store.incr("started", 1).expect("room");
     let caching = Caching::new().lease(term).wait(LONG);
     let value = store.get_or_insert_with("storm", &caching, || {
@@ -291,7 +291,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn storm(term: u32, signal: Option<Signal>) {
     let directory = undercroft_testkit::fresh::directory();
     let path = directory.path().join("store");
-    let store = Store::at(&path).expect("a store");
+    let store = Store::open_path(&path).expect("a store");
     let number = |key: &str| -> i64 {
         let text = store
             .get(key)
@@ -405,7 +405,7 @@ async fn check_recursion(cache: &(dyn Cache + 'static), other: &(dyn Cache + 'st
 async fn recursive_computation_of_a_task_fails() {
     let directory = undercroft_testkit::fresh::directory();
     let path = directory.path().join("store");
-    let open = || StoreCache::at(&path).expect("a store");
+    let open = || StoreCache::open_path(&path).expect("a store");
     check_recursion(&open(), &open()).await;
     let served = Served::start();
     let url = served.url();
@@ -413,14 +413,14 @@ async fn recursive_computation_of_a_task_fails() {
     let open = || PipelinedCache::open(&url, options).expect("a cache");
     check_recursion(&open(), &PooledCache::open(&url, options).expect("a cache")).await;
     let cache = open();
-    cache.delete(&[b"own"]).await.expect("deleted");
+    cache.del(&[b"own"]).await.expect("deleted");
     check_recursion(&cache, &cache).await;
 }
 
 #[test]
 fn recursive_computation_of_a_thread_fails() {
     let directory = undercroft_testkit::fresh::directory();
-    let store = Store::at(directory.path().join("store")).expect("a store");
+    let store = Store::open_path(directory.path().join("store")).expect("a store");
     let own = store.try_get_or_insert_with("own", &patient(), || {
         store.get_or_insert_with("own", &patient(), || unreachable!())
     });
@@ -431,8 +431,8 @@ fn recursive_computation_of_a_thread_fails() {
         other.get_or_insert_with("own", &patient(), || b"value".to_vec())
     });
     assert_eq!(value.expect("a value"), b"value");
-    other.del(&["own"]).expect("deleted");
-    store.del(&["own"]).expect("deleted");
+    other.del(["own"]).expect("deleted");
+    store.del(["own"]).expect("deleted");
     // If another caller computes the inner value, the inner call waits as usual.
     let lease = other.take_lease("own", LONG).expect("an answer");
     let hasty = Caching::new().wait(Duration::from_millis(5));

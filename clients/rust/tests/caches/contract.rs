@@ -1,13 +1,14 @@
 //! Tests that all caches behave alike: on a store, and on Redis and Undercroft servers, over every
 //! kind of connection.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use crate::support::redis::Redis;
 use futures_util::StreamExt as _;
 use undercroft::{
-    Cache, CacheOptions, Caching, Error, Event, GetOrInsert, MockCache, PooledCache, Reply,
-    SetOptions, StoreCache,
+    Cache, CacheOptions, Caching, Cmd, Error, Event, GetOrInsert, MockCache, PooledCache, Reply,
+    SetOptions, StoreCache, cmd,
 };
 use undercroft_served::Served;
 
@@ -18,19 +19,41 @@ async fn check(cache: &dyn Cache) {
     // size of any buffer.
     let large: Vec<u8> = (0..3_000_000u32).map(|i| ((i * 31) >> 3) as u8).collect();
     for value in [&b"value"[..], b"", b"\r\n$-1\r\n\0\xff", &large] {
-        assert!(cache.set(b"key", value, set).await.expect("set"));
+        assert!(cache.set_options(b"key", value, set).await.expect("set"));
         let found = cache.get(b"key").await.expect("get").expect("it exists");
         assert!(found == value, "{} bytes of {}", found.len(), value.len());
     }
     assert_eq!(cache.get(b"none").await.expect("get"), None);
 
-    assert!(!cache.set(b"key", b"x", set.if_missing()).await.expect("NX"));
-    assert!(!cache.set(b"new", b"x", set.if_present()).await.expect("XX"));
-    assert!(cache.set(b"new", b"1", set.if_missing()).await.expect("NX"));
-    assert!(cache.set(b"new", b"2", set.if_present()).await.expect("XX"));
+    assert!(
+        !cache
+            .set_options(b"key", b"x", set.if_missing())
+            .await
+            .expect("NX")
+    );
+    assert!(
+        !cache
+            .set_options(b"new", b"x", set.if_present())
+            .await
+            .expect("XX")
+    );
+    assert!(
+        cache
+            .set_options(b"new", b"1", set.if_missing())
+            .await
+            .expect("NX")
+    );
+    assert!(
+        cache
+            .set_options(b"new", b"2", set.if_present())
+            .await
+            .expect("XX")
+    );
     let hour = set.ttl(Duration::from_secs(3600)).if_present();
-    assert!(cache.set(b"new", b"3", hour).await.expect("PX XX"));
-    let error = cache.set(b"new", b"4", set.ttl(Duration::ZERO)).await;
+    assert!(cache.set_options(b"new", b"3", hour).await.expect("PX XX"));
+    let error = cache
+        .set_options(b"new", b"4", set.ttl(Duration::ZERO))
+        .await;
     let error = error.expect_err("no time at all");
     assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
     assert_eq!(
@@ -38,18 +61,12 @@ async fn check(cache: &dyn Cache) {
         "expected an expiry of 1 ms to 2^62 ms, got 0ns"
     );
 
-    let found = cache.get_many(&[b"new", b"none", b"new"]).await;
+    let found = cache.mget(&[b"new", b"none", b"new"]).await;
     let three = Some(b"3".to_vec());
-    assert_eq!(found.expect("get_many"), [three.clone(), None, three]);
-    assert!(cache.get_many(&[]).await.expect("none").is_empty());
-    assert_eq!(
-        cache
-            .delete(&[b"new", b"none", b"key"])
-            .await
-            .expect("delete"),
-        2
-    );
-    assert_eq!(cache.delete(&[]).await.expect("delete nothing"), 0);
+    assert_eq!(found.expect("mget"), [three.clone(), None, three]);
+    assert!(cache.mget(&[]).await.expect("none").is_empty());
+    assert_eq!(cache.del(&[b"new", b"none", b"key"]).await.expect("del"), 2);
+    assert_eq!(cache.del(&[]).await.expect("delete nothing"), 0);
     check_counters_and_expiry(cache).await;
     check_commands(cache).await;
 
@@ -58,10 +75,7 @@ async fn check(cache: &dyn Cache) {
         .subscribe(&[b"news", b"more"])
         .await
         .expect("subscribe");
-    let mut all = cache
-        .subscribe_to_patterns(&[b"n*"])
-        .await
-        .expect("subscribe");
+    let mut all = cache.psubscribe(&[b"n*"]).await.expect("subscribe");
     for number in 0..100 {
         let text = format!("message {number}");
         assert_eq!(
@@ -97,7 +111,7 @@ pub(crate) async fn check_counters_and_expiry(cache: &dyn Cache) {
     let error = cache.incr(b"count", 1).await.expect_err("an overflow");
     assert_eq!(error.code(), Some("ERR"), "{error:?}");
     assert_eq!(cache.incr(b"count", -7).await.expect("incr"), i64::MAX - 7);
-    assert!(cache.set(b"text", b"x", set).await.expect("set"));
+    assert!(cache.set_options(b"text", b"x", set).await.expect("set"));
     assert!(cache.incr(b"text", 1).await.is_err());
     let keys: [&[u8]; 4] = [b"count", b"none", b"text", b"count"];
     assert_eq!(cache.exists(&keys).await.expect("exists"), 3);
@@ -117,12 +131,17 @@ pub(crate) async fn check_counters_and_expiry(cache: &dyn Cache) {
         None => false,
     };
     assert!(has_ttl(b"text").await);
-    assert!(cache.set(b"text", b"y", set.keep_ttl()).await.expect("set"));
+    assert!(
+        cache
+            .set_options(b"text", b"y", set.keep_ttl())
+            .await
+            .expect("set")
+    );
     assert!(has_ttl(b"text").await);
-    assert!(cache.set(b"text", b"z", set).await.expect("set"));
+    assert!(cache.set_options(b"text", b"z", set).await.expect("set"));
     assert!(!has_ttl(b"text").await);
     let at = set.expire_at(SystemTime::now() + minute);
-    assert!(cache.set(b"text", b"old", at).await.expect("set"));
+    assert!(cache.set_options(b"text", b"old", at).await.expect("set"));
     assert!(has_ttl(b"text").await);
     let old = cache.set_get_old(b"text", b"new", set.keep_ttl()).await;
     assert_eq!(old.expect("set").as_deref(), Some(&b"old"[..]));
@@ -142,10 +161,7 @@ pub(crate) async fn check_counters_and_expiry(cache: &dyn Cache) {
     );
     assert!(cache.expire(b"text", Duration::ZERO).await.expect("expire"));
     assert_eq!(
-        cache
-            .delete(&[b"text", b"none", b"count"])
-            .await
-            .expect("delete"),
+        cache.del(&[b"text", b"none", b"count"]).await.expect("del"),
         1
     );
 
@@ -164,7 +180,7 @@ pub(crate) async fn check_counters_and_expiry(cache: &dyn Cache) {
     let lease = cache.take_lease(b"page", minute).await.expect("an answer");
     let lease = lease.expect("the lease is free");
     assert!(cache.set_leased(lease, b"x", set.keep_ttl()).await.is_err());
-    assert_eq!(cache.delete(&[b"page"]).await.expect("delete"), 1);
+    assert_eq!(cache.del(&[b"page"]).await.expect("del"), 1);
 }
 
 /// Checks that any command runs, except commands that change the state of a shared connection.
@@ -183,21 +199,58 @@ pub(crate) async fn check_commands(cache: &dyn Cache) {
         let error = cache.command(refused).await.expect_err("refused");
         assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
     }
-    assert_eq!(cache.delete(&[b"jobs"]).await.expect("delete"), 1);
+    assert_eq!(cache.del(&[b"jobs"]).await.expect("del"), 1);
+
+    // Arguments and replies of several types, in RESP2 and RESP3.
+    let mut hset = cmd("HSET");
+    hset.arg("hash")
+        .arg([("a", 1), ("b", -2)])
+        .arg(("c", vec![b'3']));
+    assert_eq!(hset.query_async::<u8>(cache).await.expect("HSET"), 3);
+    let hash = cmd("HGETALL").arg("hash").query_async(cache).await;
+    let hash: BTreeMap<String, i8> = hash.expect("HGETALL");
+    assert_eq!(hash.into_values().collect::<Vec<_>>(), [1, -2, 3]);
+    let row = cmd("HMGET")
+        .arg(("hash", "a", "x", "b"))
+        .query_async(cache)
+        .await;
+    let row: (bool, Option<String>, f32) = row.expect("HMGET");
+    assert_eq!(row, (true, None, -2.0));
+    let error = cmd("HGET")
+        .arg(("hash", "b"))
+        .query_async::<u64>(cache)
+        .await;
+    assert!(matches!(error, Err(Error::Unexpected { .. })), "{error:?}");
+    cmd("ZADD")
+        .arg("scores")
+        .arg((1.5, "x", 2, "y"))
+        .exec_async(cache)
+        .await
+        .expect("ZADD");
+    let scores = cmd("ZRANGE")
+        .arg(("scores", 0, -1, "WITHSCORES"))
+        .query_async(cache)
+        .await;
+    let scores: Vec<(String, f64)> = scores.expect("ZRANGE");
+    assert_eq!(scores, [("x".to_owned(), 1.5), ("y".to_owned(), 2.0)]);
+    let deleted = async |cmd: &Cmd| cmd.query_async::<usize>(cache).await.expect("DEL");
+    for key in ["hash", "scores"] {
+        assert_eq!(deleted(cmd("DEL").arg(key)).await, 1);
+    }
 }
 
 /// Checks that each of many concurrent callers receives its own replies.
 async fn check_many(cache: &dyn Cache) {
     let callers = futures_util::stream::iter(0..2000u32).map(|number| async move {
         let (key, value) = (format!("key {number}"), vec![number as u8; number as usize]);
-        let set = cache.set(key.as_bytes(), &value, SetOptions::new());
+        let set = cache.set_options(key.as_bytes(), &value, SetOptions::new());
         assert!(set.await.expect("set"));
         assert_eq!(cache.get(key.as_bytes()).await.expect("get"), Some(value));
     });
     callers.buffer_unordered(500).collect::<Vec<()>>().await;
     let again = futures_util::stream::iter(0..100u32).map(|number| async move {
         let key = format!("key {number}");
-        assert_eq!(cache.delete(&[key.as_bytes()]).await.expect("delete"), 1);
+        assert_eq!(cache.del(&[key.as_bytes()]).await.expect("del"), 1);
     });
     again.buffer_unordered(100).collect::<Vec<()>>().await;
 }
@@ -258,7 +311,7 @@ async fn caches_on_a_multi_threaded_redis_fulfill_the_contract() {
 #[tokio::test]
 async fn store_cache_refuses_to_wait_for_keys() {
     let place = undercroft_testkit::fresh::directory();
-    let cache = StoreCache::at(place.path().join("store")).expect("a store");
+    let cache = StoreCache::open_path(place.path().join("store")).expect("a store");
     let cache: &dyn Cache = &cache;
     let read: [&[u8]; 6] = [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"key", b"$"];
     for waiting in [&[&b"blpop"[..], b"key", b"0"][..], &read] {
@@ -310,10 +363,7 @@ async fn mock_has_the_semantics_of_a_cache_and_reports_calls() {
         );
     }
 
-    let mut news = cache
-        .subscribe_to_patterns(&[b"n*"])
-        .await
-        .expect("subscribed");
+    let mut news = cache.psubscribe(&[b"n*"]).await.expect("subscribed");
     assert_eq!(
         cache.publish(b"news", b"hello").await.expect("published"),
         1
@@ -350,7 +400,9 @@ async fn databases_have_separate_keys() {
     let server = Served::start();
     let open = |database: u32| undercroft::cache(&format!("{}?db={database}", server.url()));
     let (one, two) = (open(0).expect("a cache"), open(1).expect("a cache"));
-    one.set(b"key", b"1", SetOptions::new()).await.expect("set");
+    one.set_options(b"key", b"1", SetOptions::new())
+        .await
+        .expect("set");
     assert_eq!(two.get(b"key").await.expect("get"), None);
 }
 
@@ -360,7 +412,7 @@ async fn lagging_subscriber_of_a_store_learns_how_many_messages_it_lost() {
     let path = place.path().join("store");
     // Create a store with a small message ring.
     drop(undercroft_testkit::fresh::handle(&path));
-    let cache = StoreCache::at(&path).expect("a store");
+    let cache = StoreCache::open_path(&path).expect("a store");
     let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
     let message = vec![0; 10_000];
     for _ in 0..100 {
@@ -381,7 +433,7 @@ async fn lagging_subscriber_of_a_store_learns_how_many_messages_it_lost() {
 #[tokio::test]
 async fn calls_on_a_store_do_not_starve_other_tasks() {
     let place = undercroft_testkit::fresh::directory();
-    let cache = StoreCache::at(place.path().join("store")).expect("a store");
+    let cache = StoreCache::open_path(place.path().join("store")).expect("a store");
     let other = tokio::spawn(async {});
     while !other.is_finished() {
         cache.get(b"key").await.expect("get");
@@ -392,7 +444,7 @@ async fn calls_on_a_store_do_not_starve_other_tasks() {
 async fn a_subscription_ends_with_its_store() {
     let place = undercroft_testkit::fresh::directory();
     let path = place.path().join("store");
-    let cache = StoreCache::at(&path).expect("a store");
+    let cache = StoreCache::open_path(&path).expect("a store");
     let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
     std::fs::remove_file(&path).expect("it exists");
     let event = news.next().await;

@@ -72,7 +72,7 @@ async fn storm(name: &str, cache: Arc<dyn Cache>) {
     let leases: Vec<&[u8]> = leases.iter().map(Vec::as_slice).collect();
     let until = Instant::now() + SOON;
     loop {
-        let values = cache.get_many(&leases).await.expect("leases");
+        let values = cache.mget(&leases).await.expect("leases");
         let left = values.iter().flatten().count();
         if left == 0 {
             break;

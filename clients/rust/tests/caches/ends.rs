@@ -28,20 +28,20 @@ fn make_calls(store: &Store) {
     run(&["SET", "text", &text]);
     run(&["DUMP", "text"]);
     run(&["GET", "short"]);
-    assert!(store.command(&["LPUSH", "key", "item"]).is_err());
-    store.del(&["list"]).expect("removed");
-    store.rpush("list", &["a", "b"]).expect("a push");
+    assert!(store.command(["LPUSH", "key", "item"]).is_err());
+    store.del(["list"]).expect("removed");
+    store.rpush("list", ["a", "b"]).expect("a push");
     assert_eq!(store.lpop("list").expect("a pop"), Some(b"a".to_vec()));
     // If `Duration::MAX` were passed to Redis unchanged, it would overflow to a negative timeout.
     for timeout in [Duration::from_secs(1), Duration::MAX] {
-        store.rpush("list", &["b"]).expect("a push");
+        store.rpush("list", ["b"]).expect("a push");
         store.blpop("list", timeout).expect("an item");
     }
     store.publish("channel", "message").expect("published");
     let mut session = store.session();
-    session.command(&["MULTI"]).expect("begun");
-    session.command(&["INCR", "n"]).expect("queued");
-    session.command(&["EXEC"]).expect("done");
+    session.command(["MULTI"]).expect("begun");
+    session.command(["INCR", "n"]).expect("queued");
+    session.command(["EXEC"]).expect("done");
 }
 
 impl Drop for Last {
@@ -54,7 +54,7 @@ impl Drop for Last {
 #[test]
 fn thread_local_destructors_can_make_every_kind_of_call() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let store = Store::at(directory.path().join("store")).expect("a store");
+    let store = Store::open_path(directory.path().join("store")).expect("a store");
     for uses_first in [true, false] {
         let (sender, receiver) = channel();
         let (own, last) = (store.clone(), Last(store.clone(), sender));

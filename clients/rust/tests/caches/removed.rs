@@ -31,7 +31,7 @@ fn remove(path: &Path) {
         }
     };
     assert!(matches!(told, Error::Removed(_)), "{told:?}");
-    let again = probe.get_many(&["probe"]).and(probe.set("probe", "v"));
+    let again = probe.mget(["probe"]).and(probe.set("probe", "v"));
     assert!(
         matches!(again, Err(Error::Removed(_))) && !path.exists(),
         "{again:?}"
@@ -43,8 +43,8 @@ type Call = fn(&Store) -> undercroft::Result<()>;
 const CALLS: [(&str, Call); 6] = [
     ("set", |store| store.set("k", "v")),
     ("get of an absent key", |store| store.get("no").map(drop)),
-    ("a command", |store| store.rpush("list", &["a"]).map(drop)),
-    ("DBSIZE", |store| store.command(&["DBSIZE"]).map(drop)),
+    ("a command", |store| store.rpush("list", ["a"]).map(drop)),
+    ("DBSIZE", |store| store.command(["DBSIZE"]).map(drop)),
     ("a lease", |store| {
         store
             .take_lease("leased", Duration::from_millis(1))
@@ -68,7 +68,7 @@ fn calls_continue_in_the_recreated_store() {
             }
             let other = open(&path, "");
             other.set("new", "1").expect("room");
-            let found = store.get_many(&["old", "new"]).expect("read");
+            let found = store.mget(["old", "new"]).expect("read");
             assert_eq!(found, [None, Some(b"1".to_vec())], "{what}");
         }
     }
@@ -86,13 +86,13 @@ fn session_moves_to_the_new_store_once_it_holds_no_state() {
     remove(&path);
     run(idle, &["SET", "k", "v"]).expect("a new store");
     let third = open(&path, "").database(3).expect("a database");
-    assert_eq!(third.exists(&["k"]).expect("read"), 1);
+    assert_eq!(third.exists(["k"]).expect("read"), 1);
     run(busy, &["MULTI"]).expect("it begins");
     run(busy, &["SET", "k", "v"]).expect("queued");
     let told = run(busy, &["EXEC"]);
     assert!(matches!(told, Err(Error::Removed(_))), "{told:?}");
     run(busy, &["SET", "k", "v"]).expect("a new store");
-    assert_eq!(open(&path, "").exists(&["k"]).expect("read"), 1);
+    assert_eq!(open(&path, "").exists(["k"]).expect("read"), 1);
 }
 
 #[test]
@@ -102,18 +102,18 @@ fn waits_and_leases_end_with_their_store() {
     let lease = store.take_lease("k", Duration::from_secs(60));
     let lease = lease.expect("room").expect("it is free");
     fs::remove_file(&path).expect("it exists");
-    let told = store.command(&["BLPOP", "jobs", "0"]);
+    let told = store.command(["BLPOP", "jobs", "0"]);
     assert!(matches!(told, Err(Error::Removed(_))), "{told:?}");
     let told = store.set_leased(lease, "v", SetOptions::new());
     assert!(matches!(told, Err(Error::Removed(_))), "{told:?}");
-    store.rpush("jobs", &["one"]).expect("a new store");
-    store.command(&["BLPOP", "jobs", "0"]).expect("an item");
+    store.rpush("jobs", ["one"]).expect("a new store");
+    store.command(["BLPOP", "jobs", "0"]).expect("an item");
 }
 
 #[tokio::test]
 async fn cache_continues_in_the_recreated_store() {
     let (_directory, path) = place();
-    let cache = StoreCache::at(&path).expect("a store");
+    let cache = StoreCache::open_path(&path).expect("a store");
     fs::remove_file(&path).expect("it exists");
     while !path.exists() {
         cache.get(b"k").await.expect("get");
@@ -128,7 +128,7 @@ fn full_store_reports_its_removal() {
     let (_directory, path) = place();
     let store = open(&path, "?on_removed=error");
     store
-        .command(&["CONFIG", "SET", "maxmemory", "1"])
+        .command(["CONFIG", "SET", "maxmemory", "1"])
         .expect("set");
     store
         .set("first", "it is full after this one")

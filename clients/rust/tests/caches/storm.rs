@@ -67,7 +67,7 @@ async fn round(store: &Store, cache: &StoreCache, key: &str) -> std::result::Res
         value.map_or(Ok(()), |value| word_of(&value).map(drop))?;
     }
     let keys = KEYS.map(str::as_bytes);
-    for value in found(cache.get_many(&keys).await)?.iter().flatten() {
+    for value in found(cache.mget(&keys).await)?.iter().flatten() {
         word_of(value)?;
     }
     let pairs = found(store.hgetall(key))?;
@@ -82,7 +82,7 @@ async fn round(store: &Store, cache: &StoreCache, key: &str) -> std::result::Res
     check_members(&borrowed(&found(store.smembers(key))?), ITEMS)?;
     let count = found(
         store
-            .command(&["FEED.COUNT", key, "WHERE", "3"])
+            .command(["FEED.COUNT", key, "WHERE", "3"])
             .and_then(|reply| reply.to()),
     );
     match count? {
@@ -97,7 +97,7 @@ fn no_read_mixes_the_bytes_of_two_values() {
     let mut random = fastrand::Rng::with_seed(seed);
     let place = fresh::directory();
     let path = place.path().join("store");
-    let store = Store::at(&path).expect("a store");
+    let store = Store::open_path(&path).expect("a store");
     let cache = StoreCache::from(store.clone());
     let mut writers: Vec<Child> = (0..WRITERS).map(|_| start(&path, random.u64(..))).collect();
     let (done, mut kills) = (AtomicU64::new(0), 0);

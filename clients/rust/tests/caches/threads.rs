@@ -1,14 +1,15 @@
 //! Tests the pool for threads.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
-use undercroft::{CacheOptions, Caching, Error, Event, Pool, SetOptions};
+use undercroft::{CacheOptions, Caching, Error, Event, Pool, SetOptions, cmd};
 use undercroft_served::Served;
 
 use crate::support::redis::Redis;
@@ -17,19 +18,62 @@ fn check(pool: &Pool) {
     let large = vec![b'x'; 3_000_000];
     for value in [&b"value"[..], b"", b"\r\n$-1\r\n\0\xff", &large] {
         let set = SetOptions::new().ttl(Duration::from_secs(3600));
-        assert!(pool.set("key", value, set).expect("set"));
+        assert!(pool.set_options("key", value, set).expect("set"));
         assert!(pool.get("key").expect("get").expect("it exists") == value);
     }
     assert!(
         !pool
-            .set("key", "x", SetOptions::new().if_missing())
+            .set_options("key", "x", SetOptions::new().if_missing())
             .expect("NX")
     );
-    let found = pool.get_many(&["none", "key"]).expect("get_many");
+    let found = pool.mget(["none", "key"]).expect("mget");
     assert_eq!((found[0].is_none(), found[1].is_some()), (true, true));
-    assert_eq!(pool.delete(&["key", "none"]).expect("delete"), 1);
+    assert_eq!(pool.del(["key", "none"]).expect("del"), 1);
     assert_eq!(pool.publish("news", "hello").expect("publish"), 0);
-    assert!(pool.command(&["SUBSCRIBE", "news"]).is_err());
+    assert!(pool.command(["SUBSCRIBE", "news"]).is_err());
+    assert!(cmd("SUBSCRIBE").arg("news").exec(pool).is_err());
+    assert_eq!(pool.del(Vec::<&str>::new()).expect("no keys"), 0);
+
+    let minute = Duration::from_secs(60);
+    assert_eq!(pool.incr(7, 5).expect("incr"), 5);
+    assert_eq!(
+        (
+            pool.exists([7, 7]).expect("exists"),
+            pool.exists("x").expect("exists")
+        ),
+        (2, 0)
+    );
+    assert_eq!(pool.ttl(7).expect("ttl"), None);
+    assert!(pool.expire(7, minute).expect("expire"));
+    assert!(
+        pool.ttl("7")
+            .expect("ttl")
+            .is_some_and(|left| left <= minute)
+    );
+    let keep = SetOptions::new().keep_ttl();
+    assert_eq!(
+        pool.set_get_old(7, 6, keep).expect("set"),
+        Some(b"5".to_vec())
+    );
+    assert!(pool.ttl(7).expect("ttl").is_some());
+    assert!(
+        pool.set_options(
+            7,
+            1,
+            SetOptions::new().expire_at(SystemTime::now() + minute)
+        )
+        .expect("set")
+    );
+    assert!(pool.ttl(7).expect("ttl").is_some());
+    cmd("HSET").arg(("hash", "a", 1)).exec(pool).expect("HSET");
+    let hash: HashMap<String, u8> = cmd("HGETALL").arg("hash").query(pool).expect("HGETALL");
+    assert_eq!(hash, HashMap::from([("a".to_owned(), 1)]));
+    let length: u8 = pool
+        .command(("HLEN", "hash"))
+        .expect("HLEN")
+        .to()
+        .expect("a length");
+    assert_eq!((length, pool.del(("hash", 7)).expect("del")), (1, 2));
 }
 
 #[test]
@@ -81,10 +125,7 @@ fn one_thread_computes_at_a_time_and_late_values_are_not_stored() {
         // A caller that is too slow loses the lease to another caller, and the value that it
         // computes late is not stored.
         let slow = pool.get_or_insert_with("slow", &caching, || {
-            assert_eq!(
-                pool.delete(&["undercroft:lease:{slow}"]).expect("delete"),
-                1
-            );
+            assert_eq!(pool.del(["undercroft:lease:{slow}"]).expect("del"), 1);
             let heir = pool.get_or_insert_with("slow", &caching, || b"in time".to_vec());
             assert_eq!(heir.expect("a value"), b"in time");
             b"late".to_vec()
@@ -103,7 +144,7 @@ fn one_thread_computes_at_a_time_and_late_values_are_not_stored() {
         let value = pool.get_or_insert_with("held", &short, || b"value".to_vec());
         assert_eq!(value.expect("a value"), b"value");
         let left: Vec<Vec<u8>> = pool
-            .command(&["KEYS", "undercroft:lease:*"])
+            .command(["KEYS", "undercroft:lease:*"])
             .and_then(undercroft::Reply::to)
             .expect("keys");
         assert!(left.is_empty(), "{left:?}");
@@ -128,7 +169,8 @@ fn many_threads_share_few_connections() {
             scope.spawn(move || {
                 for call in 0..CALLS {
                     let (key, value) = (thread.to_string(), call.to_string());
-                    pool.set(&key, &value, SetOptions::new()).expect("set");
+                    pool.set_options(&key, &value, SetOptions::new())
+                        .expect("set");
                     let found = pool.get(&key).expect("get");
                     assert_eq!(found, Some(value.into_bytes()));
                     calls.fetch_add(1, Ordering::Relaxed);
@@ -138,7 +180,7 @@ fn many_threads_share_few_connections() {
     });
     assert_eq!(calls.into_inner(), THREADS * CALLS);
     let clients: String = pool
-        .command(&["CLIENT", "LIST"])
+        .command(["CLIENT", "LIST"])
         .and_then(undercroft::Reply::to)
         .expect("a list");
     assert!(clients.lines().count() <= 2, "{clients}");
@@ -153,7 +195,8 @@ fn threads_that_give_up_do_not_block_the_others() {
         .connections(2)
         .deadline(Duration::from_millis(50));
     let pool = Pool::open(&redis.unix(), options).expect("a pool");
-    pool.set("key", "value", SetOptions::new()).expect("set");
+    pool.set_options("key", "value", SetOptions::new())
+        .expect("set");
     redis.signal(Signal::SIGSTOP);
     std::thread::scope(|scope| {
         for _ in 0..20 {
@@ -179,7 +222,8 @@ fn pool_reconnects_to_a_restarted_server() {
         return;
     };
     let pool = Pool::open(&redis.tcp(), CacheOptions::new()).expect("a pool");
-    pool.set("key", "value", SetOptions::new()).expect("set");
+    pool.set_options("key", "value", SetOptions::new())
+        .expect("set");
     redis.kill();
     let error = pool.get("key").expect_err("no server is running");
     assert!(matches!(error, Error::Connect { .. }), "{error}");
@@ -205,7 +249,7 @@ fn slow_reads_by_the_server_do_not_extend_the_deadline() {
     });
     let options = CacheOptions::new().deadline(Duration::from_millis(50));
     let pool = Pool::open(&format!("unix://{}", path.display()), options).expect("a pool");
-    let error = pool.set("key", &value, SetOptions::new());
+    let error = pool.set_options("key", &value, SetOptions::new());
     let error = error.expect_err("it was not taken in time");
     assert!(error.is_timeout(), "{error}");
     let taken = server.join().expect("it ends with the connection");
@@ -235,8 +279,8 @@ fn subscription_of_a_thread_survives_lost_connections() {
     let options = CacheOptions::new().silence(Duration::from_millis(50));
     let pool = Pool::open(&redis.tcp(), options).expect("a pool");
     assert!(pool.subscribe(&[] as &[&str]).is_err());
-    let mut news = pool.subscribe(&["news", "more"]).expect("subscribed");
-    let mut all = pool.subscribe_to_patterns(&["n*"]).expect("subscribed");
+    let mut news = pool.subscribe(["news", "more"]).expect("subscribed");
+    let mut all = pool.psubscribe(["n*"]).expect("subscribed");
     let large = "x".repeat(1_000_000);
     for text in ["one", "", &large] {
         assert_eq!(pool.publish("news", text).expect("published"), 2);
@@ -278,7 +322,7 @@ fn subscriptions_give_up_a_server_that_stops_responding() {
         .silence(Duration::from_millis(50))
         .deadline(Duration::from_millis(50));
     let pool = Pool::open(&redis.unix(), options).expect("a pool");
-    let mut news = pool.subscribe(&["news"]).expect("subscribed");
+    let mut news = pool.subscribe(["news"]).expect("subscribed");
     redis.signal(Signal::SIGSTOP);
     let error = news.next().expect("no end").expect_err("no server replies");
     assert!(error.is_connection() || error.is_timeout(), "{error}");

@@ -59,14 +59,15 @@ async fn server_certificates_are_verified() {
 
     let pool = Pool::open(&url("127.0.0.1"), CacheOptions::new()).expect("a pool");
     let large = vec![b'x'; 3_000_000];
-    pool.set("key", &large, SetOptions::new()).expect("set");
+    pool.set_options("key", &large, SetOptions::new())
+        .expect("set");
     assert!(pool.get("key").expect("get").expect("it exists") == large);
 
     // The first host name is not in the certificate, and the second URL's certificate comes from a
     // CA that is not trusted.
     for url in [url("localhost"), redis.tls("127.0.0.1")] {
         let cache = undercroft::cache(&url).expect("a cache");
-        let error = cache.set(b"key", b"value", SetOptions::new()).await;
+        let error = cache.set_options(b"key", b"value", SetOptions::new()).await;
         let error = error.expect_err("it is another server");
         assert!(matches!(error, Error::Connect { .. }), "{error}");
     }

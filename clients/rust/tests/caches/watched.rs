@@ -99,15 +99,15 @@ async fn calls_and_connections_are_counted_and_traced() {
     let _telling = tracing::subscriber::set_default(told.clone());
 
     let directory = undercroft_testkit::fresh::directory();
-    let cache = StoreCache::at(directory.path().join("store")).expect("a store");
+    let cache = StoreCache::open_path(directory.path().join("store")).expect("a store");
     cache
-        .set(b"key", b"value", SetOptions::new())
+        .set_options(b"key", b"value", SetOptions::new())
         .await
         .expect("set");
     for _ in 0..3 {
         cache.get(b"key").await.expect("get");
     }
-    cache.store().rpush("list", &["a"]).expect("pushed");
+    cache.store().rpush("list", ["a"]).expect("pushed");
     cache.get(b"list").await.expect_err("a list");
     assert_eq!(counters.count("undercroft_calls_total StoreCache get"), 4);
     assert_eq!(counters.count("undercroft_calls_total StoreCache set"), 1);
