@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 const PORT: u16 = 6379;
 
 /// The target of a cache URL.
+#[cfg(feature = "async")]
 pub(crate) enum Address {
     /// A store in shared memory. The store parses the URL itself.
     Store,
@@ -52,6 +53,7 @@ pub(crate) struct Tls {
     pub(crate) authorities: Option<PathBuf>,
 }
 
+#[cfg(feature = "async")]
 impl Address {
     /// Parses a URL. Any text that is not a server URL is treated as the name of a store, and an
     /// invalid name fails when the store is opened.

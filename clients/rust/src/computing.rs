@@ -2,8 +2,10 @@
 //! itself.
 
 use std::cell::RefCell;
+#[cfg(feature = "async")]
 use std::future::{Future, poll_fn};
 use std::hash::{DefaultHasher, Hash, Hasher};
+#[cfg(feature = "async")]
 use std::pin::pin;
 
 use crate::error::{Error, Result};
@@ -63,6 +65,7 @@ pub(crate) fn inside<T>(keys: u64, key: &[u8], compute: impl FnOnce() -> T) -> T
 
 /// Runs a future that computes a value. The value is marked as being computed only while the future
 /// is polled, and only on the polling thread.
+#[cfg(feature = "async")]
 pub(crate) async fn inside_task<T>(keys: u64, key: &[u8], compute: impl Future<Output = T>) -> T {
     let mut compute = pin!(compute);
     poll_fn(|cx| inside(keys, key, || compute.as_mut().poll(cx))).await

@@ -34,8 +34,10 @@
 //! - `cache_commands`: commands that were built step by step, on caches.
 //! - `caching`: options for caching computed values.
 //! - `command`: commands, their arguments, and the conversion of their replies.
+//! - `computed`: the value of a leased key, computed by this caller or another one.
 //! - `computing`: the values that a thread or a task is computing.
 //! - `error`: the crate's error type, for both stores in this process and servers.
+//! - `message`: the events of a subscription.
 //! - `mock`: a cache for the tests of programs that use a cache.
 //! - `objects`: bytes and arrays that processes exchange without copying.
 //! - `observe`: spans of calls, counters, and connection events.
@@ -51,45 +53,61 @@
 //! - `values`: values of types that implement serde's traits, stored as JSON.
 
 mod address;
+#[cfg(feature = "async")]
 mod cache;
+#[cfg(feature = "async")]
 mod cache_commands;
 mod caching;
 mod command;
+mod computed;
 mod computing;
 mod error;
+#[cfg(feature = "async")]
 mod get_or_insert;
 mod lease;
+mod message;
 #[cfg(feature = "mock")]
 mod mock;
 mod objects;
 mod observe;
+#[cfg(feature = "async")]
 mod open;
 mod options;
 mod remote;
 mod set_options;
 mod store;
+#[cfg(feature = "async")]
 mod store_cache;
+#[cfg(feature = "async")]
 mod subscription;
 #[cfg(feature = "serde")]
 mod values;
 
+#[cfg(feature = "async")]
 pub use cache::Cache;
 pub use caching::Caching;
 pub use command::{Args, Cmd, ConnectionLike, FromReply, Reply, ToArgs, ToSingleArg, cmd};
 pub use error::{Error, Result};
+#[cfg(feature = "async")]
 pub use get_or_insert::GetOrInsert;
 pub use lease::Lease;
+pub use message::{Event, Message};
 #[cfg(feature = "mock")]
 pub use mock::MockCache;
 pub use objects::{Object, ObjectKind, Objects};
+#[cfg(feature = "async")]
 pub use open::{cache, cache_with};
 pub use options::CacheOptions;
 #[cfg(feature = "cluster")]
 pub use remote::ClusterCache;
-pub use remote::{Messages, PipelinedCache, Pool, PooledCache};
+pub use remote::{Messages, Pool};
+#[cfg(feature = "async")]
+pub use remote::{PipelinedCache, PooledCache};
 pub use set_options::SetOptions;
 pub use store::{Durability, EvictionPolicy, Session, Store, StoreBuilder};
+#[cfg(feature = "async")]
 pub use store_cache::StoreCache;
-pub use subscription::{Event, Message, Subscription};
-#[cfg(feature = "serde")]
+#[cfg(feature = "async")]
+pub use subscription::Subscription;
+#[cfg(all(feature = "async", feature = "serde"))]
 pub use values::CacheExt;

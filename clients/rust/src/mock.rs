@@ -14,9 +14,10 @@ use crate::cache::{Cache, sealed};
 use crate::command::Reply;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
+use crate::message::{Event, Message, check_names};
 use crate::remote::{SetWords, shared};
 use crate::set_options::{Deadline, SetOptions, expiry_milliseconds};
-use crate::subscription::{Event, Message, Subscription, check_names};
+use crate::subscription::Subscription;
 
 /// A cache for tests, which keeps strings in the memory of the test. Requires the crate's `mock`
 /// feature.

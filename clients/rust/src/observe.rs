@@ -1,19 +1,22 @@
 //! Records spans of calls, counters, and connection events. Without the `tracing` and `metrics`
 //! features, this module does nothing.
 
+#[cfg(feature = "async")]
 use std::future::Future;
-#[cfg(feature = "metrics")]
+#[cfg(all(feature = "async", feature = "metrics"))]
 use std::time::Instant;
 
-#[cfg(feature = "tracing")]
+#[cfg(all(feature = "async", feature = "tracing"))]
 use tracing::Instrument;
 
-use crate::error::{Error, Result};
+use crate::error::Error;
+#[cfg(feature = "async")]
+use crate::error::Result;
 
 /// Returns the future of a call on a cache unchanged, because the `metrics` and `tracing` features
 /// are off. An async function would store that future twice, before its first poll and while it
 /// waits, which costs memory for every caller.
-#[cfg(not(any(feature = "metrics", feature = "tracing")))]
+#[cfg(all(feature = "async", not(any(feature = "metrics", feature = "tracing"))))]
 #[inline]
 pub(crate) fn call<T, F: Future<Output = Result<T>>>(
     _: &'static str,
@@ -24,7 +27,7 @@ pub(crate) fn call<T, F: Future<Output = Result<T>>>(
 }
 
 /// Makes a call on a cache and records it with a span and counters.
-#[cfg(any(feature = "metrics", feature = "tracing"))]
+#[cfg(all(feature = "async", any(feature = "metrics", feature = "tracing")))]
 #[inline]
 pub(crate) async fn call<T>(
     cache: &'static str,
@@ -53,7 +56,7 @@ pub(crate) async fn call<T>(
     outcome
 }
 
-#[cfg(feature = "metrics")]
+#[cfg(all(feature = "async", feature = "metrics"))]
 fn count(cache: &'static str, operation: &'static str, started: Instant, error: Option<&Error>) {
     let labels = [("cache", cache), ("operation", operation)];
     metrics::counter!("undercroft_calls_total", &labels).increment(1);

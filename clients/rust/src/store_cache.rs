@@ -22,11 +22,12 @@ use crate::cache::{Cache, sealed};
 use crate::command::Reply;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
+use crate::message::{Event, Message, check_names};
 use crate::observe;
 use crate::remote::shared;
 use crate::set_options::SetOptions;
 use crate::store::Store;
-use crate::subscription::{Event, Message, Subscription, check_names};
+use crate::subscription::Subscription;
 
 /// The maximum time that a call blocks its event loop to wait for a lock (M6). In normal operation,
 /// locks are held for less time than this.

@@ -16,9 +16,8 @@ use undercroft_resp::{Value, encode};
 use crate::address::{Place, Server, Tls};
 use crate::command::{Reply, from_value, outcome};
 use crate::error::{Error, Result};
-use crate::remote::connection::{closed, not_accepted};
+use crate::remote::both::{closed, is_quiet, not_accepted};
 use crate::remote::input::Input;
-use crate::remote::socket::is_quiet;
 
 /// The maximum number of bytes in one write. The kernel splits larger writes to a Unix socket and
 /// restarts the time limit for each part.
@@ -193,7 +192,7 @@ impl Socket {
 
     #[cfg(not(feature = "tls"))]
     fn encrypt(_: &str, _: &Tls, _: TcpStream, _: Duration) -> io::Result<Socket> {
-        Err(super::socket::no_encryption())
+        Err(super::both::no_encryption())
     }
 
     fn limit(&self, limit: Duration) -> io::Result<()> {

@@ -17,8 +17,8 @@ use crate::address::{Place, Server};
 use crate::command::{Args, Reply, ToArgs, from_redis, outcome};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
-use crate::remote::commands::{remote_cache, shared};
-use crate::remote::lease::{Errands, Words, borrowed};
+use crate::remote::commands::{Words, remote_cache, shared};
+use crate::remote::lease::{Errands, borrowed};
 use crate::remote::receiver;
 use crate::subscription::Subscription;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use undercroft_engine::leases::{LEASE_SCRIPT, lease_key};
+
 use crate::error::{Error, Result};
 use crate::set_options::{Deadline, SetOptions};
 
@@ -105,6 +107,7 @@ impl<'a> SetWords<'a> {
     }
 
     /// Returns a copy of the words for a task that outlives the call.
+    #[cfg(feature = "async")]
     pub(crate) fn into_owned(mut self) -> Vec<Vec<u8>> {
         let (words, count) = self.words();
         words[..count].iter().map(|word| word.to_vec()).collect()
@@ -135,12 +138,38 @@ impl<'a> SetWords<'a> {
     }
 }
 
+/// The words of a command, owned by a task that outlives its call.
+pub(crate) type Words = Vec<Vec<u8>>;
+
+/// Returns a random token that is unique to a lease and stored as the lease's value.
+pub(crate) fn token() -> Vec<u8> {
+    format!("{:032x}", fastrand::u128(..)).into_bytes()
+}
+
+/// Returns the command that stores the value of a leased key. `time` is the expiry in milliseconds,
+/// or 0 for none.
+pub(crate) fn set_leased(key: &[u8], token: &[u8], value: &[u8], time: &[u8]) -> Words {
+    let mut words = release(key, token);
+    words.extend([value.to_vec(), time.to_vec()]);
+    words
+}
+
+/// Returns the command that releases a lease.
+pub(crate) fn release(key: &[u8], token: &[u8]) -> Words {
+    let words: [&[u8]; 4] = [b"EVAL", LEASE_SCRIPT.as_bytes(), b"2", key];
+    let mut words: Words = words.map(<[u8]>::to_vec).into();
+    words.extend([lease_key(key), token.to_vec()]);
+    words
+}
+
 /// The return type of the trait's `get`.
+#[cfg(feature = "async")]
 pub(crate) type Getting<'a> =
     std::pin::Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>>> + Send + 'a>>;
 
 /// Implements the cache trait for the type of a cache on a server, which must have the methods
 /// `call`, `fetch`, `errands`, `receive`, `server` and `end`.
+#[cfg(feature = "async")]
 macro_rules! remote_cache {
     ($cache:ident) => {
         impl $crate::cache::sealed::Sealed for $cache {}
@@ -284,8 +313,12 @@ macro_rules! remote_cache {
                 options: $crate::SetOptions,
             ) -> $crate::Result<bool> {
                 let time = options.leased_milliseconds()?.unwrap_or(0).to_string();
-                let words =
-                    $crate::remote::lease::set(&lease.key, &lease.token, value, time.as_bytes());
+                let words = $crate::remote::commands::set_leased(
+                    &lease.key,
+                    &lease.token,
+                    value,
+                    time.as_bytes(),
+                );
                 let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
                 let done = self.call(&words).await?.to::<bool>()?;
                 lease.is_ended();
@@ -319,4 +352,5 @@ macro_rules! remote_cache {
         }
     };
 }
+#[cfg(feature = "async")]
 pub(crate) use remote_cache;

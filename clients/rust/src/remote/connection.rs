@@ -12,6 +12,7 @@ use undercroft_resp::{Value, encode};
 use crate::address::Server;
 use crate::command::{Reply, from_value, outcome};
 use crate::error::{Error, Result};
+use crate::remote::both::{closed, not_accepted};
 use crate::remote::input::Input;
 use crate::remote::socket::Socket;
 
@@ -121,23 +122,4 @@ impl Connection {
     pub(crate) fn is_usable(&self) -> bool {
         self.is_idle && self.socket.is_quiet()
     }
-}
-
-/// Converts the error from a failed handshake.
-pub(crate) fn not_accepted(server: &Server, error: Error) -> Error {
-    let address = server.name.clone();
-    match error {
-        Error::Reply(text) => Error::Refused {
-            address,
-            reply: text.into(),
-        },
-        // A server that closes the connection before its first reply refuses connections.
-        Error::Lost { source, .. } => Error::Connect { address, source },
-        error => error,
-    }
-}
-
-/// Returns the error for a connection that the server closed.
-pub(crate) fn closed() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed it")
 }

@@ -1,12 +1,16 @@
 //! Parses replies in the receive buffer of a connection.
 
 use std::io::{self, Read};
+#[cfg(feature = "async")]
 use std::pin::Pin;
+#[cfg(feature = "async")]
 use std::task::{Context, Poll, ready};
 
+#[cfg(feature = "async")]
 use tokio::io::{AsyncRead, ReadBuf};
 use undercroft_resp::{ReplyError, ReplyReader, Value};
 
+#[cfg(feature = "async")]
 use crate::remote::socket::Socket;
 
 /// The initial size of the buffer in bytes.
@@ -18,11 +22,13 @@ const ROOM_MAX: usize = 256 << 10;
 const KEPT: usize = 1 << 20;
 
 /// The start of a message, after the byte that marks an array or a push.
+#[cfg(feature = "async")]
 const MESSAGE: &[u8] = b"3\r\n$7\r\nmessage\r\n";
 
 /// Parses a bulk string whose length has at most four digits. Returns `None` unless the string has
 /// arrived completely.
 #[inline]
+#[cfg(feature = "async")]
 fn short_string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = input.strip_prefix(b"$")?;
     let mut length = 0;
@@ -76,6 +82,7 @@ impl Input {
 
     /// Returns the channel and the payload of the next message if it has arrived completely and
     /// uses the usual encoding. All other input must be read with [`next`](Self::next).
+    #[cfg(feature = "async")]
     #[inline]
     pub(crate) fn next_message(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.reader.has_begun() {
@@ -93,11 +100,13 @@ impl Input {
     }
 
     /// Returns the number of bytes that have arrived but have not been parsed yet.
+    #[cfg(feature = "async")]
     pub(crate) fn unread(&self) -> usize {
         self.end - self.start
     }
 
     /// Reads the available bytes once. A count of zero means the end of the stream.
+    #[cfg(feature = "async")]
     pub(crate) fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -113,6 +122,7 @@ impl Input {
 
     /// Reads the available bytes with a system call, bypassing the runtime. Returns `None` if
     /// nothing has arrived.
+    #[cfg(feature = "async")]
     pub(crate) fn fill_now(&mut self, socket: &Socket) -> Option<io::Result<usize>> {
         self.make_room();
         let count = socket.receive_now(&mut self.bytes[self.end..])?;
@@ -122,7 +132,8 @@ impl Input {
         Some(count)
     }
 
-    /// The blocking form of [`poll_fill`](Self::poll_fill).
+    /// Reads the available bytes once, waiting for the first. A count of zero means the end of the
+    /// stream.
     pub(crate) fn fill(&mut self, socket: &mut impl Read) -> io::Result<usize> {
         self.make_room();
         let count = socket.read(&mut self.bytes[self.end..])?;
@@ -161,7 +172,7 @@ impl Input {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "async"))]
 mod tests {
     use super::*;
 

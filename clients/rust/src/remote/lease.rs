@@ -6,19 +6,16 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use undercroft_engine::leases::{LEASE_SCRIPT, lease_key};
+use undercroft_engine::leases::lease_key;
 
 use crate::address::Server;
 use crate::command::Reply;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::options::CacheOptions;
-use crate::remote::commands::SetWords;
+use crate::remote::commands::{SetWords, Words, release, token};
 use crate::remote::connection::Connection;
 use crate::set_options::SetOptions;
-
-/// The words of a command, owned by a task that outlives its call.
-pub(crate) type Words = Vec<Vec<u8>>;
 
 /// Runs commands in tasks that outlive the call that started them.
 pub(crate) trait Errands: Clone + Send + Sync + 'static {
@@ -68,27 +65,6 @@ pub(crate) async fn take(
         Ok(Err(_)) => Err(Error::Closed),
         Err(_) => Err(Error::TimedOut(deadline)),
     }
-}
-
-/// Returns a random token that is unique to a lease and stored as the lease's value.
-pub(crate) fn token() -> Vec<u8> {
-    format!("{:032x}", fastrand::u128(..)).into_bytes()
-}
-
-/// Returns the command that stores the value of a leased key. `time` is the expiry in milliseconds,
-/// or 0 for none.
-pub(crate) fn set(key: &[u8], token: &[u8], value: &[u8], time: &[u8]) -> Words {
-    let mut words = release(key, token);
-    words.extend([value.to_vec(), time.to_vec()]);
-    words
-}
-
-/// Returns the command that releases a lease.
-pub(crate) fn release(key: &[u8], token: &[u8]) -> Words {
-    let words: [&[u8]; 4] = [b"EVAL", LEASE_SCRIPT.as_bytes(), b"2", key];
-    let mut words: Words = words.map(<[u8]>::to_vec).into();
-    words.extend([lease_key(key), token.to_vec()]);
-    words
 }
 
 /// Runs a command on a separate connection.

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::address::Server;
 use crate::error::{Error, Result};
+use crate::message::{Event, check_names};
 use crate::observe;
 use crate::options::CacheOptions;
 use crate::remote::backoff::Backoff;
 use crate::remote::blocking::{Connection, is_late};
+use crate::remote::both::{check_confirmation, message};
 use crate::remote::commands::with;
-use crate::remote::receiver::{check_confirmation, message};
-use crate::subscription::{Event, check_names};
 
 /// An iterator over the messages of a subscription, with blocking calls (see
 /// [`Pool::subscribe`](crate::Pool::subscribe)).

@@ -2,6 +2,7 @@
 //!
 //! - `backoff`: pauses between attempts to connect.
 //! - `blocking`: a connection with blocking calls.
+//! - `both`: what blocking and async connections have in common.
 //! - `cluster`: the cache on a Redis Cluster.
 //! - `commands`: the commands that implement the methods of the cache trait.
 //! - `connection`: a connection that one caller at a time uses exclusively.
@@ -22,35 +23,49 @@
 
 mod backoff;
 mod blocking;
+mod both;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod commands;
+#[cfg(feature = "async")]
 mod connection;
 mod input;
+#[cfg(feature = "async")]
 mod lease;
 mod messages;
-#[cfg(test)]
+#[cfg(all(test, feature = "async"))]
 mod models;
+#[cfg(feature = "async")]
 mod pipelined;
 mod pool;
 mod pool_leases;
+#[cfg(feature = "async")]
 mod pooled;
+#[cfg(feature = "async")]
 mod queue;
+#[cfg(feature = "async")]
 mod receiver;
+#[cfg(feature = "async")]
 mod socket;
+#[cfg(feature = "async")]
 mod task;
 #[cfg(feature = "tls")]
 mod tls;
 
 /// The queue's mutex. The models replace it with shuttle's mutex.
+#[cfg(feature = "async")]
 mod sync {
     pub(crate) use std::sync::{Mutex, MutexGuard};
 }
 
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterCache;
-pub(crate) use commands::{SetWords, shared};
+pub(crate) use commands::SetWords;
+#[cfg(feature = "async")]
+pub(crate) use commands::shared;
 pub use messages::Messages;
+#[cfg(feature = "async")]
 pub use pipelined::PipelinedCache;
 pub use pool::Pool;
+#[cfg(feature = "async")]
 pub use pooled::PooledCache;

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use crate::caching::Caching;
 use crate::command::{Reply, ToSingleArg};
+use crate::computed::{Failed, Wait, computed};
 use crate::computing::expect_other;
 use crate::error::{Error, Result};
-use crate::get_or_insert::{Failed, Wait, computed};
 use crate::lease::Lease;
-use crate::remote::commands::SetWords;
-use crate::remote::lease::{Words, release, set, token};
+use crate::remote::commands::{SetWords, Words, release, set_leased, token};
 use crate::remote::pool::Pool;
 use crate::set_options::SetOptions;
 
@@ -183,7 +182,8 @@ impl Pool {
         options: SetOptions,
     ) -> Result<bool> {
         let time = options.leased_milliseconds()?.unwrap_or(0).to_string();
-        let words = value.with_arg(|value| set(&lease.key, &lease.token, value, time.as_bytes()));
+        let words =
+            value.with_arg(|value| set_leased(&lease.key, &lease.token, value, time.as_bytes()));
         let done = self.run(&words)?.to::<bool>()?;
         lease.is_ended();
         Ok(done)

@@ -12,9 +12,9 @@ use crate::address::Server;
 use crate::command::{Args, Reply, ToArgs};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
-use crate::remote::commands::{remote_cache, shared};
+use crate::remote::commands::{Words, remote_cache, shared};
 use crate::remote::connection::Connection;
-use crate::remote::lease::{Errands, Words, borrowed, run_alone};
+use crate::remote::lease::{Errands, borrowed, run_alone};
 use crate::remote::receiver;
 use crate::subscription::Subscription;
 

@@ -7,16 +7,17 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use undercroft_resp::Value;
 
 use crate::address::Server;
 use crate::error::{Error, Result};
+use crate::message::{Event, Message, check_names};
 use crate::observe;
 use crate::options::CacheOptions;
 use crate::remote::backoff::Backoff;
+use crate::remote::both::{check_confirmation, message};
 use crate::remote::commands::with;
 use crate::remote::connection::Connection;
-use crate::subscription::{Event, Message, Subscription, check_names};
+use crate::subscription::Subscription;
 
 /// A subscription on a separate connection, which is replaced when it is lost.
 struct Receiver {
@@ -181,41 +182,4 @@ impl Receiver {
             }
         }
     }
-}
-
-/// Fails unless a reply confirms a subscription.
-pub(crate) fn check_confirmation(server: &Server, value: &Value) -> Result<()> {
-    match value {
-        Value::Array(_) | Value::Push(_) => Ok(()),
-        Value::Error(text) => Err(Error::Refused {
-            address: server.name.clone(),
-            reply: String::from_utf8_lossy(text).into(),
-        }),
-        _ => {
-            let text = "expected a confirmation of a subscription";
-            Err(Error::protocol(&server.name, text))
-        }
-    }
-}
-
-/// Returns the message that a server sent, or `None` for any other value.
-pub(crate) fn message(value: Value) -> Option<Message> {
-    let (Value::Array(parts) | Value::Push(parts)) = value else {
-        return None;
-    };
-    let mut parts = parts.into_iter().map(|part| match part {
-        Value::Bulk(bytes) => Some(bytes),
-        _ => None,
-    });
-    let kind = parts.next()??;
-    let pattern = match &kind[..] {
-        b"message" => None,
-        b"pmessage" => Some(parts.next()??),
-        _ => return None,
-    };
-    Some(Message {
-        channel: parts.next()??,
-        pattern,
-        payload: parts.next()??,
-    })
 }

@@ -11,6 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::{Place, Tls};
+use crate::remote::both::is_quiet;
+#[cfg(not(feature = "tls"))]
+use crate::remote::both::no_encryption;
 
 /// A socket that is connected to a server.
 pub(crate) enum Socket {
@@ -84,25 +87,6 @@ impl Socket {
     #[cfg(not(feature = "tls"))]
     async fn encrypt(_: &str, _: &Tls, _: TcpStream) -> io::Result<Socket> {
         Err(no_encryption())
-    }
-}
-
-/// Returns the error for `rediss://` URLs in builds without the `tls` feature.
-#[cfg(not(feature = "tls"))]
-pub(crate) fn no_encryption() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::Unsupported,
-        "rediss:// needs the crate's feature `tls`",
-    )
-}
-
-/// Returns whether neither data nor the end of the stream has arrived on a socket. Data on an
-/// encrypted socket is ignored.
-pub(crate) fn is_quiet(socket: impl AsFd, is_plain: bool) -> bool {
-    let mut byte = [0];
-    match recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-        Ok((_, count)) => count > 0 && !is_plain,
-        Err(error) => error == Errno::WOULDBLOCK,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Provides a store in this process, with typed calls and a call that runs any command.
 //!
 //! - `builder`: limits and other options for opening a store.
+//! - `get_or_insert`: the computation of missing values.
 //! - `hashes`: the hash commands.
 //! - `in_place`: reads of strings without copies.
 //! - `keys`: commands for keys of any type, and PUBLISH.
@@ -12,6 +13,7 @@
 //! - `strings`: the commands for strings and counters.
 
 mod builder;
+mod get_or_insert;
 mod hashes;
 mod in_place;
 mod keys;
