@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::command::Reply;
+use crate::command::{Batch, Reply};
 use crate::computing;
 use crate::error::Result;
 use crate::lease::Lease;
@@ -342,6 +342,10 @@ pub trait Cache: sealed::Sealed + Send + Sync {
     /// # }
     /// ```
     async fn psubscribe(&self, patterns: &[&[u8]]) -> Result<Subscription>;
+
+    /// Runs the commands of a pipeline. Returns the array of their replies.
+    #[doc(hidden)]
+    async fn run_batch(&self, batch: &Batch<'_>) -> Result<Reply>;
 
     /// Returns a number that identifies the key space of this cache. Calls use it to detect a
     /// computation that requests its own key through another handle.

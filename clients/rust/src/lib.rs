@@ -86,7 +86,10 @@ mod values;
 #[cfg(feature = "async")]
 pub use cache::Cache;
 pub use caching::Caching;
-pub use command::{Args, Cmd, ConnectionLike, FromReply, Reply, ToArgs, ToSingleArg, cmd};
+pub use command::{
+    Args, Cmd, ConnectionLike, FromReply, Pipeline, Reply, Script, ScriptInvocation, ToArgs,
+    ToSingleArg, cmd, pipe,
+};
 pub use error::{Error, Result};
 #[cfg(feature = "async")]
 pub use get_or_insert::GetOrInsert;
@@ -104,7 +107,10 @@ pub use remote::{Messages, Pool};
 #[cfg(feature = "async")]
 pub use remote::{PipelinedCache, PooledCache};
 pub use set_options::SetOptions;
-pub use store::{Durability, EvictionPolicy, Session, Store, StoreBuilder};
+pub use store::{
+    Durability, EvictionPolicy, Feed, FeedEnd, FeedInfo, FeedQuery, FeedSchema, FeedSeen, Scan,
+    Session, Store, StoreBuilder, StoreMessages, StreamEntry, StreamReadOptions,
+};
 #[cfg(feature = "async")]
 pub use store_cache::StoreCache;
 #[cfg(feature = "async")]

@@ -2,16 +2,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures_util::stream;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use undercroft_engine::glob::{Case, matches};
+use undercroft_engine::{ForkGuard, ForkMutex};
 
 use crate::cache::{Cache, sealed};
-use crate::command::Reply;
+use crate::command::{Batch, Reply};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::message::{Event, Message, check_names};
@@ -47,7 +48,7 @@ use crate::subscription::Subscription;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct MockCache(Arc<Mutex<State>>);
+pub struct MockCache(Arc<ForkMutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -86,10 +87,11 @@ impl MockCache {
     /// ```
     pub fn new() -> MockCache {
         let start = SystemTime::now().duration_since(UNIX_EPOCH);
-        MockCache(Arc::new(Mutex::new(State {
+        let state = State {
             start: start.unwrap_or_default(),
             ..State::default()
-        })))
+        };
+        MockCache(Arc::new(ForkMutex::new(state, State::default)))
     }
 
     /// Makes the next call fail. Repeated calls of this method queue several errors.
@@ -202,12 +204,12 @@ impl MockCache {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> ForkGuard<'_, State> {
+        self.0.lock()
     }
 
     /// Records a call. Fails if the test wants the call to fail.
-    fn begin(&self, name: &str, arguments: &[&[u8]]) -> Result<MutexGuard<'_, State>> {
+    fn begin(&self, name: &str, arguments: &[&[u8]]) -> Result<ForkGuard<'_, State>> {
         let mut state = self.state();
         let mut text = name.to_owned();
         for argument in arguments {
@@ -449,6 +451,20 @@ impl Cache for MockCache {
 
     async fn psubscribe(&self, patterns: &[&[u8]]) -> Result<Subscription> {
         self.receive(patterns, true)
+    }
+
+    async fn run_batch(&self, batch: &Batch<'_>) -> Result<Reply> {
+        let mut replies = Vec::new();
+        for words in &batch.commands {
+            replies.push(self.command(words).await);
+        }
+        // The queued replies stand for the commands, in a transaction as well.
+        let nested = |reply| match reply {
+            Err(Error::Reply(text)) => Ok(Reply::Error(text.into())),
+            other => other,
+        };
+        let replies: Result<Vec<Reply>> = replies.into_iter().map(nested).collect();
+        replies.map(Reply::Array)
     }
 
     async fn close(&self) {

@@ -19,14 +19,14 @@ use undercroft_engine::messages::{Subscriber, Topic};
 use undercroft_engine::{self as engine, limit_patience};
 
 use crate::cache::{Cache, sealed};
-use crate::command::Reply;
+use crate::command::{Batch, Reply, sealed::Run};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::message::{Event, Message, check_names};
 use crate::observe;
 use crate::remote::shared;
 use crate::set_options::SetOptions;
-use crate::store::Store;
+use crate::store::{Store, copies};
 use crate::subscription::Subscription;
 
 /// The maximum time that a call blocks its event loop to wait for a lock (M6). In normal operation,
@@ -355,6 +355,25 @@ impl Cache for StoreCache {
         watched("psubscribe", call).await
     }
 
+    async fn run_batch(&self, batch: &Batch<'_>) -> Result<Reply> {
+        for words in &batch.commands {
+            shared(words)?;
+        }
+        let call = async {
+            if batch.atomic {
+                // A transaction that a lock interrupted changed nothing, so it can be repeated.
+                let run = |store: &Store| (&mut store.session()).run_batch(batch);
+                return self.patiently(run).await;
+            }
+            let mut replies = Vec::with_capacity(batch.commands.len());
+            for words in &batch.commands {
+                replies.push(self.run(words).await);
+            }
+            batch.reply(replies)
+        };
+        watched("pipeline", call).await
+    }
+
     fn place(&self) -> u64 {
         self.store.keys()
     }
@@ -429,16 +448,7 @@ impl Receiver {
             None => Ok(None),
             Some(engine::messages::Event::Lost(count)) => Ok(Some(Event::Lost(Some(count)))),
             Some(engine::messages::Event::Message(message)) => {
-                let told = |pattern: Option<&[u8]>| Message {
-                    channel: message.channel.to_vec(),
-                    pattern: pattern.map(<[u8]>::to_vec),
-                    payload: message.payload.to_vec(),
-                };
-                // The queue is popped from its end, so the last entry is returned first.
-                let by_pattern = message.patterns.iter().rev();
-                self.queue
-                    .extend(by_pattern.map(|pattern| told(Some(pattern))));
-                self.queue.extend(message.direct.then(|| told(None)));
+                copies(&message, &mut self.queue);
                 Ok(self.queue.pop().map(Event::Message))
             }
         }

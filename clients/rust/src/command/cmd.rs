@@ -8,12 +8,16 @@ use super::reply::Reply;
 use crate::error::Result;
 
 pub(crate) mod sealed {
+    use super::super::pipeline::Batch;
     use super::{Reply, Result};
 
     /// Runs the words of a command.
     #[allow(unnameable_types, reason = "only this crate's types run commands")]
     pub trait Run {
         fn run_words(self, words: &[&[u8]]) -> Result<Reply>;
+
+        /// Runs the commands of a pipeline. Returns the array of their replies.
+        fn run_batch(self, batch: &Batch<'_>) -> Result<Reply>;
     }
 }
 

@@ -71,6 +71,28 @@ impl Connection {
         }
     }
 
+    /// Sends commands together, and waits for all replies before `until`. After an error of the call
+    /// itself, the connection must not be used again.
+    pub(crate) fn call_all(
+        &mut self,
+        commands: &[Vec<&[u8]>],
+        until: Instant,
+    ) -> Result<Vec<Result<Reply>>> {
+        self.output.clear();
+        for words in commands {
+            encode::command(&mut self.output, words);
+        }
+        self.write(until)?;
+        let mut replies = Vec::with_capacity(commands.len());
+        while replies.len() < commands.len() {
+            match self.receive(until)? {
+                Value::Push(_) => {}
+                value => replies.push(outcome(from_value(value))),
+            }
+        }
+        Ok(replies)
+    }
+
     /// Sends a command, or fails at `until`.
     pub(crate) fn send(&mut self, words: &[&[u8]], until: Instant) -> Result<()> {
         self.output.clear();

@@ -14,7 +14,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
 use crate::address::{Place, Server};
-use crate::command::{Args, Reply, ToArgs, from_redis, outcome};
+use crate::command::{Args, Batch, Reply, ToArgs, from_redis, outcome};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{Words, remote_cache, shared};
@@ -35,7 +35,7 @@ const CALLS_MAX: u32 = 1 << 16;
 /// callers share that connection, so [`CacheOptions::connections`] has no effect here.
 ///
 /// ```no_run
-/// use undercroft::{Cache, CacheOptions, ClusterCache, SetOptions};
+/// use undercroft::{Cache, CacheOptions, ClusterCache};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> undercroft::Result<()> {
 /// let cache = ClusterCache::open("redis+cluster://one:6379,other:6379", CacheOptions::new())?;
@@ -127,6 +127,20 @@ impl ClusterCache {
         self.link.call(words).await
     }
 
+    /// Runs the commands of a pipeline. A transaction runs on the node that serves its keys, which
+    /// must belong to one slot.
+    async fn batch(&self, batch: &Batch<'_>) -> Result<Reply> {
+        if batch.atomic {
+            return self.link.transaction(batch).await;
+        }
+        // One after another, because commands on different nodes have no order.
+        let mut replies = Vec::with_capacity(batch.commands.len());
+        for words in &batch.commands {
+            replies.push(self.link.call(words).await);
+        }
+        batch.reply(replies)
+    }
+
     fn errands(&self) -> ClusterErrands {
         ClusterErrands(self.link.clone())
     }
@@ -179,6 +193,26 @@ impl Link {
         let command = command_of(words);
         let value = command.query_async::<redis::Value>(&mut connection).await;
         outcome(from_redis(value.map_err(|error| self.failed(error))?))
+    }
+
+    async fn transaction(&self, batch: &Batch<'_>) -> Result<Reply> {
+        self.in_time(async {
+            let _counted = self.calls.acquire().await.map_err(|_| Error::Closed)?;
+            let connected = self.connection.get_or_try_init(|| self.connect()).await;
+            let mut connection = connected?.clone();
+            let mut pipeline = redis::pipe();
+            pipeline.atomic();
+            for words in &batch.commands {
+                pipeline.add_command(command_of(words));
+            }
+            pipeline.ignore_errors();
+            let replies = pipeline
+                .query_async::<Vec<redis::Value>>(&mut connection)
+                .await;
+            let replies = replies.map_err(|error| self.failed(error))?;
+            Ok(Reply::Array(replies.into_iter().map(from_redis).collect()))
+        })
+        .await
     }
 
     async fn connect(&self) -> Result<ClusterConnection> {

@@ -342,6 +342,16 @@ macro_rules! remote_cache {
                 $crate::observe::call(stringify!($cache), "psubscribe", call).await
             }
 
+            async fn run_batch(
+                &self,
+                batch: &$crate::command::Batch<'_>,
+            ) -> $crate::Result<$crate::Reply> {
+                for words in &batch.commands {
+                    $crate::remote::commands::shared(words)?;
+                }
+                $crate::observe::call(stringify!($cache), "pipeline", self.batch(batch)).await
+            }
+
             fn place(&self) -> u64 {
                 self.server().keys()
             }

@@ -99,6 +99,27 @@ impl Connection {
         self.answer().await
     }
 
+    /// Sends commands together and waits for all replies. If the call is cancelled, the connection is
+    /// no longer idle.
+    pub(crate) async fn call_all(&mut self, commands: &[Vec<&[u8]>]) -> Result<Vec<Result<Reply>>> {
+        self.is_idle = false;
+        self.output.clear();
+        for words in commands {
+            encode::command(&mut self.output, words);
+        }
+        let sent = self.socket.write_all(&self.output).await;
+        sent.map_err(|error| Error::lost(&self.name, error))?;
+        let mut replies = Vec::with_capacity(commands.len());
+        while replies.len() < commands.len() {
+            match self.receive().await? {
+                Value::Push(_) => {}
+                value => replies.push(outcome(from_value(value))),
+            }
+        }
+        self.is_idle = true;
+        Ok(replies)
+    }
+
     /// Waits for the reply to the command that was sent last.
     pub(crate) async fn answer(&mut self) -> Result<Reply> {
         loop {

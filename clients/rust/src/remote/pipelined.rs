@@ -1,16 +1,21 @@
 //! Implements the cache whose connections are shared by all callers.
 
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use crate::address::Server;
-use crate::command::{Args, Reply, ToArgs};
+use crate::command::{Args, Batch, Reply, ToArgs};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{Words, remote_cache, shared};
+use crate::remote::connection::Connection;
 use crate::remote::lease::{Errands, borrowed, run_alone};
 use crate::remote::queue::{Call, Get, Queue, To};
 use crate::remote::receiver;
@@ -133,6 +138,43 @@ impl PipelinedCache {
 
     fn fetch<'a>(&'a self, key: &'a [u8]) -> To<Call<'a, Get<'a>>, Option<Vec<u8>>> {
         To::new(self.line().call(Get(key)))
+    }
+
+    /// Runs the commands of a pipeline. A transaction gets a connection of its own, because commands
+    /// of other callers could come between its commands.
+    async fn batch(&self, batch: &Batch<'_>) -> Result<Reply> {
+        if batch.atomic {
+            let deadline = self.options.deadline;
+            let call = async {
+                let mut connection = Connection::open(&self.server, deadline).await?;
+                batch.reply(connection.call_all(&batch.framed()).await?)
+            };
+            let called = timeout(deadline, call).await;
+            return called.map_err(|_| Error::TimedOut(deadline))?;
+        }
+        // All commands use one connection, on which they run in this order.
+        let line = self.line();
+        let mut calls = Vec::with_capacity(batch.commands.len());
+        for words in &batch.commands {
+            calls.push((line.call(&words[..]), None));
+        }
+        // The first round of polls sends the commands in their order.
+        poll_fn(|cx| {
+            let mut is_done = true;
+            for (call, reply) in calls.iter_mut().filter(|(_, reply)| reply.is_none()) {
+                match Pin::new(call).poll(cx) {
+                    Poll::Ready(outcome) => *reply = Some(outcome),
+                    Poll::Pending => is_done = false,
+                }
+            }
+            if is_done {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        batch.reply(calls.into_iter().filter_map(|(_, reply)| reply).collect())
     }
 
     fn errands(&self) -> LineErrands {

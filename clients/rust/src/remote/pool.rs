@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::address::Server;
-use crate::command::{Args, FromReply, Reply, ToArgs, ToSingleArg, cmd, sealed};
+use crate::command::{Args, Batch, FromReply, Reply, ToArgs, ToSingleArg, cmd, sealed};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::blocking::{Connection, is_late};
@@ -431,6 +431,21 @@ impl sealed::Run for &Pool {
     fn run_words(self, words: &[&[u8]]) -> Result<Reply> {
         self.call(&shared(words)?)
     }
+
+    fn run_batch(self, batch: &Batch<'_>) -> Result<Reply> {
+        for words in &batch.commands {
+            shared(words)?;
+        }
+        let until = Instant::now() + self.0.options.deadline;
+        let mut turn = self.turn(until)?;
+        match turn.call_all(&self.0.server, &batch.framed(), until) {
+            Ok(replies) => batch.reply(replies),
+            Err(error) => {
+                turn.connection = None;
+                Err(self.timed_out(error))
+            }
+        }
+    }
 }
 
 impl Shared {
@@ -440,16 +455,30 @@ impl Shared {
 }
 
 impl Turn {
-    /// Runs a command on the connection, after replacing it if it is no longer usable.
-    fn call(&mut self, server: &Server, words: &[&[u8]], until: Instant) -> Result<Reply> {
+    /// Returns a usable connection.
+    fn connection(&mut self, server: &Server, until: Instant) -> Result<&mut Connection> {
         if !self.connection.as_ref().is_some_and(Connection::is_usable) {
             self.connection = None;
         }
-        let connection = match &mut self.connection {
+        Ok(match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(Connection::open(server, until)?),
-        };
-        connection.call(words, until)
+        })
+    }
+
+    /// Sends commands together, and returns their replies.
+    fn call_all(
+        &mut self,
+        server: &Server,
+        commands: &[Vec<&[u8]>],
+        until: Instant,
+    ) -> Result<Vec<Result<Reply>>> {
+        self.connection(server, until)?.call_all(commands, until)
+    }
+
+    /// Runs a command on the connection, after replacing it if it is no longer usable.
+    fn call(&mut self, server: &Server, words: &[&[u8]], until: Instant) -> Result<Reply> {
+        self.connection(server, until)?.call(words, until)
     }
 }
 

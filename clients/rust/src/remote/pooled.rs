@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::Server;
-use crate::command::{Args, Reply, ToArgs};
+use crate::command::{Args, Batch, Reply, ToArgs};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{Words, remote_cache, shared};
@@ -129,6 +129,18 @@ impl PooledCache {
             Ok(outcome) => outcome,
             Err(_) => Err(Error::TimedOut(deadline)),
         }
+    }
+
+    /// Runs the commands of a pipeline on one connection.
+    async fn batch(&self, batch: &Batch<'_>) -> Result<Reply> {
+        let deadline = self.options.deadline;
+        let call = async {
+            let _counted = self.calls.acquire().await;
+            let mut used = Used(Some(self.pool.get().await.map_err(refused)?));
+            batch.reply(used.connection()?.call_all(&batch.framed()).await?)
+        };
+        let called = timeout(deadline, call).await;
+        called.map_err(|_| Error::TimedOut(deadline))?
     }
 
     fn errands(&self) -> PoolErrands {

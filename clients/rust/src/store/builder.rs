@@ -175,7 +175,7 @@ impl StoreBuilder {
     /// # let url = format!("undercroft://{}/store", directory.path().display());
     /// let store = Store::builder().max_memory(10 << 20).open(&url)?;
     /// let other = Store::builder().max_memory(20 << 20).strict().open(&url);
-    /// assert!(matches!(other, Err(Error::Open(_))));
+    /// assert!(matches!(other, Err(Error::Url(_))));
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     #[must_use]

@@ -1,34 +1,50 @@
 //! Provides a store in this process, with typed calls and a call that runs any command.
 //!
 //! - `builder`: limits and other options for opening a store.
+//! - `feeds`: feeds, lists of small values with attributes.
 //! - `get_or_insert`: the computation of missing values.
 //! - `hashes`: the hash commands.
 //! - `in_place`: reads of strings without copies.
 //! - `keys`: commands for keys of any type, and PUBLISH.
 //! - `leases`: leases, whose holders compute the values of keys.
 //! - `lists`: the list commands.
+//! - `messages`: subscriptions with blocking calls.
+//! - `scan`: iterators over the keys.
 //! - `second_try`: tests that discarded reads leave nothing in the next attempt's result.
 //! - `sets`: the set commands.
 //! - `sorted`: the sorted set commands.
+//! - `streams`: the stream commands.
 //! - `strings`: the commands for strings and counters.
+//! - `transaction`: transactions, which run again if a watched key changes.
 
 mod builder;
+mod feeds;
 mod get_or_insert;
 mod hashes;
 mod in_place;
 mod keys;
 mod leases;
 mod lists;
+mod messages;
+mod scan;
 #[cfg(test)]
 mod second_try;
 mod sets;
 mod sorted;
+mod streams;
 mod strings;
+mod transaction;
 
 pub use builder::{Durability, EvictionPolicy, StoreBuilder};
+pub use feeds::{Feed, FeedEnd, FeedInfo, FeedQuery, FeedSchema, FeedSeen};
+pub use messages::StoreMessages;
+#[cfg(feature = "async")]
+pub(crate) use messages::copies;
+pub use scan::Scan;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+pub use streams::{StreamEntry, StreamReadOptions};
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::{Recorder, Tree};
@@ -36,7 +52,7 @@ use undercroft_commands::session;
 use undercroft_embedded::{OpenStore, SessionByName, StoreByName};
 use undercroft_engine as engine;
 
-use crate::command::{Args, FromReply, Reply, ToArgs, from_tree, outcome, sealed};
+use crate::command::{Args, Batch, FromReply, Reply, ToArgs, from_tree, outcome, sealed};
 use crate::computing;
 use crate::error::{Error, Result};
 
@@ -278,11 +294,20 @@ impl sealed::Run for &Store {
     fn run_words(self, words: &[&[u8]]) -> Result<Reply> {
         self.run(words)
     }
+
+    fn run_batch(self, batch: &Batch<'_>) -> Result<Reply> {
+        (&mut self.session()).run_batch(batch)
+    }
 }
 
 impl sealed::Run for &mut Session {
     fn run_words(self, words: &[&[u8]]) -> Result<Reply> {
         self.run(words)
+    }
+
+    fn run_batch(self, batch: &Batch<'_>) -> Result<Reply> {
+        let framed = batch.framed();
+        batch.reply(framed.iter().map(|words| self.run(words)).collect())
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use undercroft::{CacheOptions, Event, Pool, SetOptions, Subscription, cache_with};
 
-use crate::contract::{check_commands, check_counters_and_expiry};
+use crate::contract::{check_commands, check_counters_and_expiry, check_pipelines};
 use crate::support::cluster::{Cluster, SLOTS, pool, run};
 
 /// Returns which third of the slots a key belongs to, as an index from 0 to 2.
@@ -72,6 +72,7 @@ async fn calls_reach_all_nodes_and_survive_the_failure_of_one() {
 
     check_counters_and_expiry(&*cache).await;
     check_commands(&*cache).await;
+    check_pipelines(&*cache).await;
 
     // A lease is stored in its key's slot, and dropping the lease releases it.
     let term = Duration::from_secs(60);

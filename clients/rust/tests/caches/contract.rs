@@ -8,7 +8,7 @@ use crate::support::redis::Redis;
 use futures_util::StreamExt as _;
 use undercroft::{
     Cache, CacheOptions, Caching, Cmd, Error, Event, GetOrInsert, MockCache, PooledCache, Reply,
-    SetOptions, StoreCache, cmd,
+    Script, SetOptions, StoreCache, cmd, pipe,
 };
 use undercroft_served::Served;
 
@@ -69,6 +69,7 @@ async fn check(cache: &dyn Cache) {
     assert_eq!(cache.del(&[]).await.expect("delete nothing"), 0);
     check_counters_and_expiry(cache).await;
     check_commands(cache).await;
+    check_pipelines(cache).await;
 
     assert!(cache.subscribe(&[]).await.is_err());
     let mut news = cache
@@ -237,6 +238,94 @@ pub(crate) async fn check_commands(cache: &dyn Cache) {
     for key in ["hash", "scores"] {
         assert_eq!(deleted(cmd("DEL").arg(key)).await, 1);
     }
+}
+
+/// Checks pipelines, transactions, and scripts that the server does not know. The keys are in one
+/// slot of a cluster.
+pub(crate) async fn check_pipelines(cache: &dyn Cache) {
+    let mut pipeline = pipe();
+    for number in 0..500 {
+        pipeline.cmd("RPUSH").arg(("{p}list", number));
+    }
+    let lengths: Vec<u32> = pipeline.query_async(cache).await.expect("RPUSH");
+    assert!(
+        lengths.into_iter().eq(1..=500),
+        "in the order of the commands"
+    );
+    let mut pipeline = pipe();
+    pipeline
+        .cmd("LRANGE")
+        .arg(("{p}list", 0, -1))
+        .cmd("GET")
+        .arg("{p}none");
+    let (items, none): (Vec<u32>, Option<u8>) = pipeline.query_async(cache).await.expect("GET");
+    assert!(items.into_iter().eq(0..500) && none.is_none());
+
+    for atomic in [false, true] {
+        let mut pipeline = pipe();
+        if atomic {
+            pipeline.atomic();
+        }
+        pipeline
+            .cmd("SET")
+            .arg(("{p}n", 5))
+            .ignore()
+            .cmd("INCR")
+            .arg("{p}n");
+        pipeline.cmd("GET").arg("{p}n");
+        let (sum, text): (u8, String) = pipeline.query_async(cache).await.expect("INCR");
+        assert_eq!((sum, &*text), (6, "6"));
+        // A failed command does not stop the others, even if its reply is ignored.
+        let mut pipeline = pipeline.clone();
+        pipeline
+            .cmd("GET")
+            .arg("{p}list")
+            .ignore()
+            .cmd("INCR")
+            .arg("{p}n");
+        let error = pipeline.exec_async(cache).await.expect_err("a list");
+        assert!(error.is_wrong_type(), "{error:?}");
+        assert_eq!(
+            cache.get(b"{p}n").await.expect("get").as_deref(),
+            Some(&b"7"[..])
+        );
+        let mut refused = pipe();
+        refused.cmd("INCR").arg("{p}n").cmd("MULTI");
+        assert!(matches!(
+            refused.exec_async(cache).await,
+            Err(Error::InvalidArgument(_))
+        ));
+    }
+    // A transaction with a command that cannot be queued changes nothing.
+    let mut pipeline = pipe();
+    pipeline
+        .atomic()
+        .cmd("INCR")
+        .arg("{p}n")
+        .cmd("INCR")
+        .arg(("{p}n", "surplus"));
+    let error = pipeline
+        .exec_async(cache)
+        .await
+        .expect_err("too many arguments");
+    assert!(error.code().is_some(), "{error:?}");
+    assert_eq!(
+        cache.get(b"{p}n").await.expect("get").as_deref(),
+        Some(&b"7"[..])
+    );
+    pipe().exec_async(cache).await.expect("no commands");
+
+    let code = format!(
+        "return KEYS[1] .. ARGV[1] .. ARGV[2] -- {:x}",
+        fastrand::u128(..)
+    );
+    let script = Script::new(&code);
+    for _ in 0..2 {
+        let call = script.key("{p}n").arg((1, "x"));
+        let text: String = call.invoke_async(cache).await.expect("a script");
+        assert_eq!(text, "{p}n1x");
+    }
+    assert_eq!(cache.del(&[b"{p}n", b"{p}list"]).await.expect("del"), 2);
 }
 
 /// Checks that each of many concurrent callers receives its own replies.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
-use undercroft::{CacheOptions, Caching, Error, Event, Pool, SetOptions, cmd};
+use undercroft::{CacheOptions, Caching, Error, Event, Pool, Script, SetOptions, cmd, pipe};
 use undercroft_served::Served;
 
 use crate::support::redis::Redis;
@@ -33,6 +33,33 @@ fn check(pool: &Pool) {
     assert!(pool.command(["SUBSCRIBE", "news"]).is_err());
     assert!(cmd("SUBSCRIBE").arg("news").exec(pool).is_err());
     assert_eq!(pool.del(Vec::<&str>::new()).expect("no keys"), 0);
+
+    let mut pipeline = pipe();
+    for number in 0..500 {
+        pipeline.cmd("RPUSH").arg(("list", number));
+    }
+    let lengths: Vec<u32> = pipeline.query(pool).expect("RPUSH");
+    assert!(lengths.into_iter().eq(1..=500));
+    let mut pipeline = pipe();
+    pipeline
+        .atomic()
+        .cmd("LRANGE")
+        .arg(("list", 0, -1))
+        .cmd("DEL")
+        .arg("list");
+    let (items, deleted): (Vec<u32>, bool) = pipeline.query(pool).expect("LRANGE");
+    assert!(items.into_iter().eq(0..500) && deleted);
+    pipeline.cmd("INCR").arg(("a", "surplus"));
+    assert!(
+        pipeline
+            .exec(pool)
+            .is_err_and(|error| error.code().is_some())
+    );
+    let script = Script::new(&format!("return #KEYS + #ARGV -- {:x}", fastrand::u128(..)));
+    for _ in 0..2 {
+        let call = script.key(["a", "b"]).arg(1);
+        assert_eq!(call.invoke::<u8>(pool).expect("a script"), 3);
+    }
 
     let minute = Duration::from_secs(60);
     assert_eq!(pool.incr(7, 5).expect("incr"), 5);
