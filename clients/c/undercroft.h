@@ -473,8 +473,8 @@ int uc_feed_pop(uc_store *store, const void *key, size_t key_length, int end, si
                 size_t value_size, size_t *found);
 
 /* The properties of a feed. Initialize the structure with UC_FEED_INFO_INIT. */
-typedef struct uc_feed_facts {
-    size_t size;                 /* sizeof(uc_feed_facts) */
+typedef struct uc_feed_info_reply {
+    size_t size;                 /* sizeof(uc_feed_info_reply) */
     uint64_t items;              /* visible and hidden items */
     uint64_t visible;
     uint64_t hidden;
@@ -492,15 +492,15 @@ typedef struct uc_feed_facts {
                                   */
     uint32_t unique;             /* 1: no two items have the same value */
     uint32_t indexed;            /* 1: an index speeds up searches by value */
-} uc_feed_facts;
+} uc_feed_info_reply;
 
-#define UC_FEED_INFO_INIT { sizeof(uc_feed_facts), 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 }, { 0 }, { 0 }, 0, 0 }
+#define UC_FEED_INFO_INIT { sizeof(uc_feed_info_reply), 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 }, { 0 }, { 0 }, 0, 0 }
 
 /*
  * Writes the properties of a feed to *info. UC_NONE: the key does not exist. O(number of inner
  * nodes), which is small.
  */
-int uc_feed_info(uc_store *store, const void *key, size_t key_length, uc_feed_facts *info);
+int uc_feed_info(uc_store *store, const void *key, size_t key_length, uc_feed_info_reply *info);
 
 /* Rewrites the items into as little memory as possible. UC_NONE: the key does not exist. O(n). */
 int uc_feed_compact(uc_store *store, const void *key, size_t key_length);
@@ -741,7 +741,7 @@ int uc_object_take(uc_store *store, const void *id, size_t id_length, uc_object 
  * Deletes an object. UC_NONE: no object has this id. Programs that are reading the object are not
  * affected.
  */
-int uc_object_delete(uc_store *store, const void *id, size_t id_length);
+int uc_object_del(uc_store *store, const void *id, size_t id_length);
 
 /* Closes an object. Its memory is freed if its key was deleted and no other reader has it open. */
 int uc_object_close(uc_object *object);

@@ -16,7 +16,7 @@ use crate::store::{Database, StoreHandle, call_on};
 /// The error reply to a feed command whose key does not exist.
 const NO_SUCH_KEY: &str = "ERR no such key";
 
-/// The C type `uc_feed_facts`.
+/// The C type `uc_feed_info_reply`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Info {
@@ -41,7 +41,7 @@ const _: () = assert!(size_of::<Info>() == 128);
 
 // SAFETY: all fields are numbers, and the first field is the structure's size.
 unsafe impl Growing for Info {
-    const NAME: &'static str = "uc_feed_facts";
+    const NAME: &'static str = "uc_feed_info_reply";
     const FIRST: usize = 104;
 }
 

@@ -212,7 +212,7 @@ unsafe extern "C" fn uc_object_take(
 /// Each handle must be null or have been returned by this library. Every other pointer must be null
 /// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn uc_object_delete(
+unsafe extern "C" fn uc_object_del(
     store: *const StoreHandle,
     id: *const c_void,
     id_length: usize,

@@ -46,7 +46,7 @@ typedef struct query_newer {
 } query_newer;
 
 typedef struct facts_newer {
-    uc_feed_facts known;
+    uc_feed_info_reply known;
     uint64_t more;
 } facts_newer;
 
@@ -68,7 +68,7 @@ static void older(uc_store *store)
     room.facts.size = sizeof room.facts;
     EXPECT_OK(uc_feed_count(store, "feed", 4, (const uc_feed_query *)(void *)&query, &count));
     EXPECT(count == 1);
-    EXPECT_OK(uc_feed_info(store, "feed", 4, (uc_feed_facts *)(void *)&room.facts));
+    EXPECT_OK(uc_feed_info(store, "feed", 4, (uc_feed_info_reply *)(void *)&room.facts));
     EXPECT(room.facts.size == sizeof room.facts && room.facts.items == 1 && room.facts.value_size == 4);
     EXPECT(strcmp(room.facts.order, "list") == 0);
     for (i = 0; i < sizeof room.behind; i++)

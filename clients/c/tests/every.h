@@ -49,7 +49,7 @@ static inline void make_typed(uc_store *store, const char *path)
     EXPECT_OK(set(store, "typed value", "value"));
     EXPECT_OK(uc_get(store, "typed value", 11, value, sizeof value, &length));
     EXPECT_OK(uc_object_put(store, value, length, 0, id));
-    EXPECT_OK(uc_object_delete(store, id, strlen(id)));
+    EXPECT_OK(uc_object_del(store, id, strlen(id)));
     EXPECT_OK(uc_subscription_open(store, &subscription));
     EXPECT_OK(uc_subscribe(subscription, UC_CHANNEL, 1, &name));
     EXPECT_OK(uc_publish(store, "channel", 7, "message", 7, NULL));

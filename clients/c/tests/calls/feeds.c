@@ -64,7 +64,7 @@ static void every_call(void)
     char values[4 * SIZE], value[SIZE];
     uint32_t attributes[6];
     int64_t changed[3] = { UC_FEED_KEEP, 7, UC_FEED_KEEP };
-    uc_feed_facts facts = UC_FEED_INFO_INIT;
+    uc_feed_info_reply facts = UC_FEED_INFO_INIT;
     uc_feed_query query;
     uint64_t number;
     size_t found;
@@ -277,7 +277,7 @@ static void pointers(void)
     char value[SIZE + 8];
     uint32_t room[4];
     uint32_t *odd = (uint32_t *)(void *)((char *)room + 1);
-    uc_feed_facts facts = UC_FEED_INFO_INIT;
+    uc_feed_info_reply facts = UC_FEED_INFO_INIT;
     uc_feed_query query = UC_FEED_QUERY_INIT;
     uint64_t number;
     size_t found;
@@ -317,14 +317,14 @@ static void pointers(void)
     REFUSED(uc_feed_pop(store, "r", 1, 0, 1, value, SIZE, NULL), UC_MISUSE, "");
     REFUSED(uc_feed_info(store, "r", 1, NULL), UC_MISUSE, "");
     facts.size = 1;
-    REFUSED(uc_feed_info(store, "r", 1, &facts), UC_MISUSE, "uc_feed_facts");
+    REFUSED(uc_feed_info(store, "r", 1, &facts), UC_MISUSE, "uc_feed_info_reply");
     REFUSED(uc_feed_compact(NULL, "r", 1), UC_MISUSE, "");
 }
 
 static void no_key_and_another_type(void)
 {
     char value[SIZE];
-    uc_feed_facts facts = UC_FEED_INFO_INIT;
+    uc_feed_info_reply facts = UC_FEED_INFO_INIT;
     uc_feed_query query = UC_FEED_QUERY_INIT;
     int64_t changed[1] = { 1 };
     uint64_t number = 99;
@@ -377,7 +377,7 @@ static void sorted(void)
     int64_t numbers[6] = { 30, -5, 7, 30, 1000, -5 }, found_numbers[6];
     uint32_t attributes[6] = { 1, 2, 3, 4, 5, 6 }, found_attributes[6];
     float nan[1] = { 0.0f };
-    uc_feed_facts facts = UC_FEED_INFO_INIT;
+    uc_feed_info_reply facts = UC_FEED_INFO_INIT;
     uc_feed_query query = UC_FEED_QUERY_INIT;
     int64_t changed[1] = { 7 };
     uint64_t number;

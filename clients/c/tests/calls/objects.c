@@ -65,8 +65,8 @@ static void arrays(uc_store *store)
     EXPECT(memcmp(uc_object_data(object, &length), items, sizeof items) == 0 && length == sizeof items);
     EXPECT_OK(uc_object_close(object));
     EXPECT_OK(uc_object_put_array(store, "|u1", 0, NULL, "x", 1, 0, id));
-    EXPECT_OK(uc_object_delete(store, id, strlen(id)));
-    EXPECT_STATUS(uc_object_delete(store, id, strlen(id)), UC_NONE);
+    EXPECT_OK(uc_object_del(store, id, strlen(id)));
+    EXPECT_STATUS(uc_object_del(store, id, strlen(id)), UC_NONE);
     EXPECT_STATUS(uc_object_put_array(store, "<f8", 2, shape, items, sizeof items - 1, 0, id), UC_MISUSE);
     EXPECT_STATUS(uc_object_put_array(store, "a b", 2, shape, items, sizeof items, 0, id), UC_MISUSE);
     EXPECT_STATUS(uc_object_put_array(store, NULL, 2, shape, items, sizeof items, 0, id), UC_MISUSE);
@@ -84,7 +84,7 @@ static void values_that_are_not_objects(uc_store *store)
     /* The header of this value claims a greater length than the value has. */
     EXPECT_OK(uc_set(store, "object:cut", 10, "\xc1UOb\xff\0\0\0", 8));
     EXPECT_STATUS(uc_object_take(store, "cut", 3, &object), UC_WRONG_TYPE);
-    EXPECT_OK(uc_object_delete(store, "cut", 3));
+    EXPECT_OK(uc_object_del(store, "cut", 3));
     EXPECT_STATUS(uc_object_get(store, "none", 4, &object), UC_NONE);
     EXPECT_STATUS(uc_object_get(store, "none", 4, NULL), UC_MISUSE);
     EXPECT_STATUS(uc_object_put(store, "x", 1, -1, id), UC_MISUSE);

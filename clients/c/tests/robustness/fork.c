@@ -164,7 +164,7 @@ static void objects(void)
         EXPECT_OK(uc_object_close(taken));
         EXPECT_OK(uc_object_put(store, bytes, sizeof bytes, 0, second));
         EXPECT(strcmp(id, second) != 0);
-        EXPECT_OK(uc_object_delete(store, second, strlen(second)));
+        EXPECT_OK(uc_object_del(store, second, strlen(second)));
         _exit(0);
     }
     expect_success(child);
