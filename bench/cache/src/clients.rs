@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fred::bytes::Bytes;
 use fred::interfaces::{ClientLike, KeysInterface};
 use redis::AsyncCommands;
-use undercroft::{Cache, CacheOptions, PipelinedCache, PooledCache, SetOptions, StoreCache};
+use undercroft::{Cache, CacheOptions, PipelinedCache, PooledCache, StoreCache};
 
 use crate::{Failure, Server};
 

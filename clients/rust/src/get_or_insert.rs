@@ -12,7 +12,7 @@ use crate::computed::{Failed, Wait, came_first};
 use crate::computing::{expect_other, inside, inside_task};
 use crate::error::{Error, Result};
 
-/// Provides [`get_or_insert_with`](Store::get_or_insert_with) for every [`Cache`].
+/// Provides [`get_or_insert_with`](crate::Store::get_or_insert_with) for every [`Cache`].
 ///
 /// In a store, the tasks of all processes compete for one lease. On a server, the tasks on all
 /// machines compete for a lease that is itself a key: it is set only if missing (NX), it expires

@@ -85,8 +85,9 @@ async fn changes(
         }
         // Messages were lost, so the listener must fetch everything again.
         Ok(Event::Lost(_)) => Some(Ok(sse::Event::default().event("lost").data(""))),
-        // Skip the error for a lost connection, because the next poll reconnects.
-        Err(_) => None,
+        // Skip events that later versions add, and the error for a lost connection, because the next
+        // poll reconnects.
+        Ok(_) | Err(_) => None,
     });
     Ok(Sse::new(events))
 }

@@ -78,7 +78,7 @@ mod place {
         let path = place().directory.path().join("engine");
         let store = Store::open_or_create(&path, &Options::default()).expect("a store");
         let sample = undercroft::Store::open_path(&path).expect("the same store");
-        sample.rpush("jobs", &["job"]).expect("pushed");
+        sample.rpush("jobs", "job").expect("pushed");
         store
     }
 }
