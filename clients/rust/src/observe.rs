@@ -68,6 +68,13 @@ fn count(cache: &'static str, operation: &'static str, started: Instant, error: 
     }
 }
 
+/// Records that a store has other limits than its program requested.
+pub(crate) fn warned(warning: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!("{warning}");
+    let _ = warning;
+}
+
 /// Records that a shared connection or a subscription's connection was established.
 pub(crate) fn connected(server: &str) {
     #[cfg(feature = "tracing")]

@@ -7,6 +7,7 @@ use undercroft_embedded::{Place, StoreByName};
 use undercroft_engine::{self as engine, Terms};
 
 use crate::error::{Error, Result};
+use crate::observe;
 use crate::store::Store;
 
 /// The policy that selects the keys to evict when a store reaches its memory limit, with the names
@@ -166,8 +167,9 @@ impl StoreBuilder {
         self
     }
 
-    /// Makes [`open`](Self::open) fail if the store exists with other limits than the given ones.
-    /// By default such a store is opened, and keeps its limits.
+    /// Makes [`open`](Self::open) fail if the store exists with another memory limit, policy or
+    /// durability than the given ones. By default such a store is opened, keeps its own, and the
+    /// difference is a warning for the `tracing` feature. Another capacity is always an error.
     ///
     /// ```
     /// use undercroft::{Error, Store};
@@ -218,6 +220,12 @@ impl StoreBuilder {
             by_name: by_name.map_err(|error| Error::opening(&error))?,
             database,
         };
+        // A store that existed before may have other limits than the given ones.
+        let place = store.by_name.place();
+        let checked = store.by_name.with(|open| place.check_terms(&open.store));
+        if let Some(warning) = checked.map_err(|error| Error::opening(&error))? {
+            observe::warned(&warning);
+        }
         if let Some(timeout) = self.timeout {
             store.set_timeout(timeout);
         }
@@ -250,6 +258,28 @@ impl StoreBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_limits_are_an_error_if_strict_and_other_capacities_always() -> Result<()> {
+        let directory = undercroft_testkit::fresh::directory();
+        let path = directory.path().join("store");
+        let builder = Store::builder().capacity(64 << 20).max_memory(5 << 20);
+        let _store = builder.clone().open_path(&path)?;
+        builder.clone().strict().open_path(&path)?;
+        let other = builder.clone().max_memory(6 << 20);
+        let opened = other.clone().open_path(&path)?;
+        let limit = opened.command(("CONFIG", "GET", "maxmemory"))?;
+        assert_eq!(
+            limit.to::<(String, u64)>()?.1,
+            5 << 20,
+            "it keeps its limit"
+        );
+        for wrong in [other.strict(), builder.clone().capacity(128 << 20)] {
+            let error = wrong.open_path(&path).expect_err("another limit");
+            assert!(matches!(error, Error::Url(_)), "{error:?}");
+        }
+        Ok(())
+    }
 
     #[test]
     fn limits_and_policies_are_those_of_the_builder() -> Result<()> {
