@@ -1,6 +1,9 @@
 //! Defines the options of the subcommand `follow`.
 
+use std::path::PathBuf;
+
 use clap::Args;
+use undercroft_links::follow::{FollowError, SourceUrl, TlsFiles};
 
 use crate::arguments::store::StoreOption;
 
@@ -61,6 +64,15 @@ pub(crate) struct Follow {
     /// Store hashes whose fields expire without the expiries, instead of refusing the server's data
     #[arg(long, conflicts_with = "end")]
     pub(crate) drop_field_expiry: bool,
+    /// Trust these certificate authorities (PEM) instead of those of the system, for rediss://
+    #[arg(long, value_name = "FILE", conflicts_with = "end")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Identify with this certificate (PEM), if a server with TLS asks for one
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "end")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert", conflicts_with = "end")]
+    pub(crate) key: Option<PathBuf>,
     /// Compare the store with the paused server, and make it an ordinary one
     #[arg(long, conflicts_with_all = ["end", "elect"])]
     pub(crate) promote: bool,
@@ -76,4 +88,16 @@ pub(crate) struct Follow {
     /// Make the store an ordinary one again
     #[arg(long)]
     pub(crate) end: bool,
+}
+
+impl Follow {
+    /// Returns the URL of the source, with the certificates for its connections.
+    pub(crate) fn source(&self) -> Result<SourceUrl, FollowError> {
+        let mut url = SourceUrl::parse(self.url.as_deref().unwrap_or_default())?;
+        url.tls = TlsFiles {
+            authorities: self.cacert.clone(),
+            client: self.cert.clone().zip(self.key.clone()),
+        };
+        Ok(url)
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use undercroft_embedded::OpenStore;
 use undercroft_engine::LinkStatus;
 use undercroft_links::follow::{
-    FollowError, FollowOptions, FollowState, Follower, KeyFilter, Progress, SourceUrl,
+    FollowError, FollowOptions, FollowState, Follower, KeyFilter, Progress,
 };
 use undercroft_links::load::LoadOptions;
 
@@ -28,8 +28,7 @@ pub(crate) fn run(arguments: &Follow) -> Outcome {
     if arguments.end {
         return end(arguments);
     }
-    let url = arguments.url.as_deref().unwrap_or_default();
-    let url = SourceUrl::parse(url).map_err(Failure::usage)?;
+    let url = arguments.source().map_err(Failure::usage)?;
     if arguments.promote {
         return promote::run(arguments, url);
     }

@@ -97,11 +97,18 @@ fn wait_until_up(store: &Store, goes_on: &dyn Fn() -> bool) -> bool {
 }
 
 fn report(store: &Store, promotion: &Promotion, pause: u64) {
-    say!(
-        "{} is no replica any more; it has all changes of the source up to position {}",
-        store.path().display(),
-        grouped(promotion.offset)
-    );
+    let path = store.path().display();
+    match promotion.masters {
+        1 => say!(
+            "{path} is no replica any more; it has all changes of the source up to position {}",
+            grouped(promotion.offset)
+        ),
+        masters => say!(
+            "{path} is no replica any more; it has all changes of the source's {masters} masters, \
+             {} in total",
+            counted(promotion.offset, "byte")
+        ),
+    }
     if promotion.databases.is_empty() {
         say!("  no keys on both sides");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use undercroft_conformance::client::Client;
 use undercroft_conformance::seed::seed;
 use undercroft_conformance::servers::Kind;
-use undercroft_engine::{Error, LinkStatus, key_slot};
+use undercroft_engine::{Error, LinkStatus, Store, key_slot};
 
 use crate::cluster_nodes::{Cluster, ClusterChanges, id_of, slots_of};
 use crate::support::{Follower, Place, call, field, offset_of, run, until, url_of};
@@ -446,4 +446,131 @@ fn slots_move_atomically_between_nodes_of_valkey() {
     cluster.catch_up(&place);
     cluster.compare(&place);
     check(&place);
+}
+
+/// Ends the writers of a test, also if it panics.
+struct EndOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn promotion_compares_all_masters_and_ends_the_role() {
+    let cluster = Cluster::start(3, 0);
+    ClusterChanges::new(seed()).make(&cluster, 2000);
+    let place = Place::new();
+    let follower = Follower::start(&url(&cluster), place.store.path(), &[]);
+    place.wait_for_status(LinkStatus::Up);
+    let path = place.path("store");
+    let promote = |options: &[&str]| {
+        let url = url(&cluster);
+        let all = ["follow", &url, "--store", &path, "--promote"];
+        run(&[&all[..], options].concat())
+    };
+    // Writers of all masters make changes until the pause.
+    let is_done = AtomicBool::new(false);
+    let keys = thread::scope(|scope| {
+        let ends = EndOnDrop(&is_done);
+        let writer = scope.spawn(|| {
+            let mut changes = ClusterChanges::new(seed() + 1);
+            while !is_done.load(Ordering::Relaxed) {
+                changes.make(&cluster, 20);
+            }
+        });
+        // A slot that moves cannot be compared.
+        let slot = slots_of(cluster.node(0))[0];
+        cluster.begin_move(slot, 0, 1);
+        let refused = promote(&[]);
+        assert_eq!(refused.status, 1, "{refused:?}");
+        assert!(refused.errors.contains("slots move between"), "{refused:?}");
+        assert!(place.store.is_replica());
+        while cluster.move_keys(slot, 0, 1, 10) > 0 {}
+        cluster.end_move(slot, 0, 1);
+        let mut promoted = promote(&["--pause", "20"]);
+        until(
+            || {
+                let is_over = !promoted.errors.contains("try again");
+                if !is_over {
+                    promoted = promote(&["--pause", "20"]);
+                }
+                is_over
+            },
+            || "the move does not end".into(),
+        );
+        assert_eq!(promoted.status, 0, "{promoted:?}");
+        let keys = place.store.keys(0);
+        for line in [
+            "is no replica any more; it has all changes of the source's 3 masters, ",
+            &format!("  db 0: {keys} keys on both sides, "),
+        ] {
+            assert!(promoted.out.contains(line), "{line}: {promoted:?}");
+        }
+        assert!(!place.store.is_replica());
+        let sizes = cluster.masters().into_iter().map(|master| {
+            let size = call(master, &["DBSIZE"]);
+            format!("{size:?}")
+                .chars()
+                .filter(char::is_ascii_digit)
+                .collect::<String>()
+        });
+        let sum: u64 = sizes
+            .map(|size| size.parse::<u64>().expect("a number"))
+            .sum();
+        assert_eq!(sum, keys);
+        drop(ends);
+        // The writer waits for a master.
+        until(
+            || {
+                let masters = cluster.masters();
+                let mut blocked = masters
+                    .iter()
+                    .map(|master| field(master, "clients", "blocked_clients"));
+                blocked.any(|count| count != "0")
+            },
+            || "no writer is paused".into(),
+        );
+        for master in cluster.masters() {
+            call(master, &["CLIENT", "UNPAUSE"]);
+        }
+        writer.join().expect("a writer");
+        keys
+    });
+    assert_eq!(place.store.keys(0), keys);
+    assert_eq!(follower.finish().status, 0);
+    place
+        .store
+        .set(0, b"mine", b"1")
+        .expect("an ordinary store");
+    check(&place);
+}
+
+#[test]
+fn difference_of_a_master_keeps_the_role_and_all_writers() {
+    let cluster = Cluster::start(2, 0);
+    ClusterChanges::new(seed()).make(&cluster, 500);
+    let place = Place::new();
+    let _follower = Follower::start(&url(&cluster), place.store.path(), &[]);
+    place.wait_for_status(LinkStatus::Up);
+    cluster.catch_up(&place);
+    let applier = Store::open(place.store.path(), true).expect("the store");
+    applier.apply_source();
+    applier.set(0, b"more", b"1").expect("room");
+    let path = place.path("store");
+    let refused = run(&["follow", &url(&cluster), "--store", &path, "--promote"]);
+    assert_eq!(refused.status, 1, "{refused:?}");
+    assert!(
+        refused.errors.contains("keys on the source, but"),
+        "{refused:?}"
+    );
+    assert!(place.store.is_replica());
+    // Both masters accept changes at once.
+    for master in cluster.masters() {
+        let slots = slots_of(master);
+        let mut names = (0..).map(|number| format!("after{number}"));
+        let name = names.find(|name| slots.contains(&key_slot(name.as_bytes())));
+        call(master, &["SET", &name.expect("a name"), "v"]);
+    }
 }

@@ -6,17 +6,17 @@ use undercroft_conformance::generate::Generator;
 use undercroft_conformance::replication::replicated_families;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::seed::seed;
-use undercroft_engine::{LinkStatus, SourceLink, key_slot};
+use undercroft_engine::{LinkStatus, key_slot};
 
 use crate::cluster_nodes::{Cluster, slots_of};
 use crate::served::{Served, compare};
 use crate::support::{Follower, NOT_REPLICATED, Place, call, place_of, redis, until, url_of};
 
-fn client(place: &Place) -> Client {
+pub(crate) fn client(place: &Place) -> Client {
     Client::connect(&Address::Unix(place.path("socket").into())).expect("it accepts")
 }
 
-fn text(reply: &Reply) -> String {
+pub(crate) fn text(reply: &Reply) -> String {
     match reply {
         Reply::Error(text) => String::from_utf8_lossy(text).into_owned(),
         reply => String::from_utf8_lossy(reply.bytes().unwrap_or_default()).into_owned(),
@@ -164,30 +164,6 @@ fn transaction_changes_neither_the_connection_nor_the_settings_of_the_source() {
     assert_eq!(text(&ask("GET a")), "5");
     let settings = format!("{:?}", call(&source, &["CONFIG", "GET", "maxclients"]));
     assert!(!settings.contains("[55, 55]"), "{settings}");
-}
-
-#[test]
-fn password_is_not_sent_to_a_source_with_tls() {
-    let place = Place::new();
-    place.store.set_replica(true).expect("it may write");
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let link = SourceLink {
-        host: "127.0.0.1".into(),
-        port: listener.local_addr().expect("a port").port(),
-        status: LinkStatus::Up,
-        recorded: u64::MAX,
-        is_encrypted: true,
-        ..SourceLink::default()
-    };
-    place.store.set_source_link(&link).expect("room");
-    let _served = Served::start_with(&place, "masterauth secret\n", &["--writes", "forward"]);
-    let refused = text(&call_of(&place, "SET a 1"));
-    assert!(
-        refused.starts_with("READONLY") && refused.contains("TLS"),
-        "{refused}"
-    );
-    listener.set_nonblocking(true).expect("a socket");
-    assert!(listener.accept().is_err(), "the server has connected");
 }
 
 /// Runs a command on another connection of the server.

@@ -23,11 +23,23 @@ impl Served {
 
     /// Serves with further options.
     pub(crate) fn start_with(place: &Place, lines: &str, options: &[&str]) -> Served {
+        Served::start_in(place, lines, options, &[])
+    }
+
+    /// Serves with further options and environment variables.
+    pub(crate) fn start_in(
+        place: &Place,
+        lines: &str,
+        options: &[&str],
+        variables: &[(&str, String)],
+    ) -> Served {
         let (config, socket) = (place.path("conf"), place.path("socket"));
         fs::write(&config, format!("port 0\nunixsocket {socket}\n{lines}")).expect("a file");
         let path = place.path("store");
         let mut serve = command(&["serve", "--config", &config, "--store", &path]);
-        let child = serve.args(options).stderr(Stdio::null()).spawn();
+        serve.args(options).stderr(Stdio::null());
+        serve.envs(variables.iter().map(|(name, value)| (name, value)));
+        let child = serve.spawn();
         let served = Served(child.expect("the binary runs"));
         let id = format!("process_id:{}", served.0.id());
         until(

@@ -32,7 +32,7 @@ impl<'a> SourceClient<'a> {
         stops: &'a dyn Fn() -> bool,
     ) -> Result<SourceClient<'a>, FollowError> {
         let address = sentinel::find(url, stops)?;
-        let mut link = Link::connect(&address, url.is_encrypted, stops)?;
+        let mut link = Link::connect(&address, url, stops)?;
         link.log_in(url)?;
         Ok(SourceClient {
             link,

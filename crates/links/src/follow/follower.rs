@@ -244,7 +244,7 @@ impl<'a> Follower<'a> {
         let address = sentinel::find(&self.options.url, &stops)?;
         self.note_address(&address);
         self.record()?;
-        let mut link = Link::connect(&address, self.options.url.is_encrypted, &stops)?;
+        let mut link = Link::connect(&address, &self.options.url, &stops)?;
         link.log_in(&self.options.url)?;
         handshake::introduce(&mut link, self.options.listening_port)?;
         let known = self.known()?;

@@ -7,7 +7,7 @@ use undercroft_resp::encode;
 
 use crate::follow::error::FollowError;
 use crate::follow::source_url::{Address, SourceUrl};
-use crate::follow::stream::Stream;
+use crate::follow::stream::{Encryption, Stream};
 
 /// The interval at which a waiting follower looks for requests to stop.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
@@ -30,12 +30,17 @@ pub(super) struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
+    /// Connects to the source of a URL, or to a Sentinel or another node, with the URL's encryption.
     pub(super) fn connect(
         address: &Address,
-        is_encrypted: bool,
+        url: &SourceUrl,
         stops: &'a dyn Fn() -> bool,
     ) -> Result<Link<'a>, FollowError> {
-        let stream = Stream::connect(address, is_encrypted)?;
+        let encryption = match url.is_encrypted {
+            true => Encryption::Files(&url.tls),
+            false => Encryption::None,
+        };
+        let stream = Stream::connect(address, encryption)?;
         stream.set_timeout(LOOK)?;
         Ok(Link {
             stream,

@@ -55,5 +55,6 @@ pub use self::filter::KeyFilter;
 pub use self::follower::Follower;
 pub use self::options::FollowOptions;
 pub use self::promotion::{Compared, Promotion, promote};
-pub use self::source_url::{Address, SourceUrl};
+pub use self::source_url::{Address, SourceUrl, TlsFiles};
 pub use self::state::{FollowState, Progress};
+pub use self::stream::{Encryption, Stream, Tls};

@@ -2,6 +2,7 @@
 //! writers are paused for the comparison.
 
 use std::collections::HashSet;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use undercroft_engine::rdb::decode;
@@ -10,9 +11,11 @@ use undercroft_engine::{DATABASES, Error, Ranges, Store, ValueType};
 use undercroft_resp::Value;
 
 use crate::follow::client::SourceClient;
+use crate::follow::cluster::{LaneClient, confirm};
 use crate::follow::error::FollowError;
 use crate::follow::filter::KeyFilter;
-use crate::follow::source_url::SourceUrl;
+use crate::follow::sentinel;
+use crate::follow::source_url::{Address, SourceUrl};
 use crate::rdb::shown;
 
 /// How long the store may need to apply the last changes.
@@ -27,8 +30,11 @@ const FOOTER: usize = 10;
 /// The comparison that a promotion made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promotion {
-    /// The position of the source's stream that the store has applied.
+    /// The position of the source's stream that the store has applied, or the sum of those of all
+    /// masters of a cluster.
     pub offset: u64,
+    /// The number of masters: 1, or those of a cluster.
+    pub masters: usize,
     /// The databases that have keys.
     pub databases: Vec<Compared>,
 }
@@ -44,114 +50,208 @@ pub struct Compared {
     pub values: u64,
 }
 
+/// A master of the source.
+struct Master<'a> {
+    /// The lane of its stream, if the source is a cluster.
+    lane: Option<u8>,
+    address: Address,
+    client: SourceClient<'a>,
+}
+
 /// Pauses the writers of a source for `pause`, waits until the store has applied all changes, compares
-/// both, and makes the store an ordinary one. Another process or thread must be following the source.
-/// After an error, the writers continue and the store stays a replica.
+/// both, and makes the store an ordinary one. If the source is a cluster, all its masters are paused and
+/// compared. Another process or thread must be following the source. After an error, the writers
+/// continue and the store stays a replica.
 ///
 /// # Errors
-/// Returns [`FollowError::Promotion`] if the two differ or if the store does not catch up, or another
-/// error if the source cannot be reached or refuses a command.
+/// Returns [`FollowError::Promotion`] if the two differ, if the store does not catch up, or if slots move
+/// between the masters of a cluster, or another error if a master cannot be reached or refuses a command.
 pub fn promote(
     store: &Store,
     (url, filter): (&SourceUrl, &KeyFilter),
     pause: Duration,
     stops: &dyn Fn() -> bool,
 ) -> Result<Promotion, FollowError> {
-    if store.cluster_source()?.is_some() {
-        return Err(FollowError::Promotion(
-            "its source is a cluster, whose masters cannot be paused and compared at one moment; stop \
-             the writers, wait until the lag is 0, then use --end"
-                .into(),
-        ));
-    }
-    let mut client = SourceClient::connect(url, stops)?;
-    if client.position()?.is_replica {
-        return Err(FollowError::Promotion(
-            "the source is itself a replica, whose writers cannot be paused; name its master"
-                .into(),
-        ));
+    let mut masters = connect(store, url, stops)?;
+    for master in &mut masters {
+        if master.client.position()?.is_replica {
+            return Err(FollowError::Promotion(
+                "the source is itself a replica, whose writers cannot be paused; name its master"
+                    .into(),
+            ));
+        }
     }
     let start = Instant::now();
-    pause_writers(&mut client, pause)?;
-    let promoted = compare((store, filter), &mut client, stops).and_then(|promotion| {
-        if start.elapsed() >= pause {
-            return Err(FollowError::Promotion(format!(
-                "the comparison took longer than {} seconds, so that the source may have changed; \
-                 use a longer --pause",
-                pause.as_secs()
-            )));
-        }
-        // The programs have the whole pause to change over to the store.
-        pause_writers(&mut client, pause)?;
-        store.set_replica(false)?;
-        Ok(promotion)
-    });
+    let promoted = pause_writers(&mut masters, pause)
+        .and_then(|()| compare((store, filter), &mut masters, stops))
+        .and_then(|promotion| {
+            if start.elapsed() >= pause {
+                return Err(FollowError::Promotion(format!(
+                    "the comparison took longer than {} seconds, so that the source may have \
+                     changed; use a longer --pause",
+                    pause.as_secs()
+                )));
+            }
+            // The programs have the whole pause to change over to the store.
+            pause_writers(&mut masters, pause)?;
+            // A replica that took a master's place during the comparison is not paused.
+            confirm_masters(store, &mut masters)?;
+            store.set_replica(false)?;
+            Ok(promotion)
+        });
     if promoted.is_err() {
-        // The pause also ends by itself.
-        let _ = client.call(&["CLIENT", "UNPAUSE"]);
+        for master in &mut masters {
+            // The pause also ends by itself.
+            let _ = master.client.call(&["CLIENT", "UNPAUSE"]);
+        }
     }
     promoted
 }
 
-fn pause_writers(client: &mut SourceClient<'_>, pause: Duration) -> Result<(), FollowError> {
+/// Connects to all masters of the source.
+fn connect<'a>(
+    store: &Store,
+    url: &SourceUrl,
+    stops: &'a dyn Fn() -> bool,
+) -> Result<Vec<Master<'a>>, FollowError> {
+    let Some(cluster) = store.cluster_source()? else {
+        let address = sentinel::find(url, stops)?;
+        let client = SourceClient::connect(url, stops)?;
+        return Ok(vec![Master {
+            lane: None,
+            address,
+            client,
+        }]);
+    };
+    let lanes = cluster.lanes.into_iter().map(|lane| {
+        let address = Address::Tcp {
+            host: lane.host,
+            port: lane.port,
+        };
+        Ok(Master {
+            lane: Some(lane.number),
+            client: SourceClient::connect(&url.of(&address), stops)?,
+            address,
+        })
+    });
+    lanes.collect()
+}
+
+/// Fails if the masters of a cluster are not those that the store follows, with the same slots.
+fn confirm_masters(store: &Store, masters: &mut [Master<'_>]) -> Result<(), FollowError> {
+    let clients = masters.iter_mut().filter_map(|master| {
+        Some(LaneClient {
+            lane: master.lane?,
+            address: &master.address,
+            client: &mut master.client,
+        })
+    });
+    let mut clients: Vec<LaneClient<'_, '_>> = clients.collect();
+    match clients.is_empty() {
+        true => Ok(()),
+        false => confirm(store, &mut clients),
+    }
+}
+
+fn pause_writers(masters: &mut [Master<'_>], pause: Duration) -> Result<(), FollowError> {
     let time = pause.as_millis().to_string();
-    let paused = client.call(&["CLIENT", "PAUSE", &time, "WRITE"]);
-    paused.map(drop).map_err(|error| match error {
-        FollowError::Command(text) => FollowError::Promotion(format!(
-            "the source cannot pause its writers, which needs Redis 6.2 or later and permission: \
-             {text}; stop the writers, then use --end"
-        )),
-        error => error,
+    masters.iter_mut().try_for_each(|master| {
+        let paused = master.client.call(&["CLIENT", "PAUSE", &time, "WRITE"]);
+        paused.map(drop).map_err(|error| match error {
+            FollowError::Command(text) => FollowError::Promotion(format!(
+                "the source cannot pause its writers, which needs Redis 6.2 or later and \
+                 permission: {text}; stop the writers, then use --end"
+            )),
+            error => error,
+        })
     })
+}
+
+/// Waits until the store has applied all changes of the masters. Returns the sum of their positions.
+fn catch_up(
+    store: &Store,
+    masters: &mut [Master<'_>],
+    stops: &dyn Fn() -> bool,
+) -> Result<u64, FollowError> {
+    let start = Instant::now();
+    let mut sum = 0;
+    let wait = |failure: FollowError| match (stops(), start.elapsed() < CATCHING_UP) {
+        (true, _) => Err(FollowError::Stopped),
+        (false, true) => Ok(()),
+        (false, false) => Err(failure),
+    };
+    for master in masters.iter_mut() {
+        let offset = master.client.position()?.offset;
+        sum += offset;
+        while !store.wait_until_applied_in(master.lane, offset, TURN)? {
+            wait(FollowError::Promotion(format!(
+                "the store did not apply the changes of the source within {} seconds; look for the \
+                 reason in its lag and master_link_error",
+                CATCHING_UP.as_secs()
+            )))?;
+        }
+    }
+    // The store asks the masters for their slots every second.
+    while let Err(error) = confirm_masters(store, masters) {
+        match error {
+            FollowError::Promotion(_) => wait(error)?,
+            error => return Err(error),
+        }
+        thread::sleep(TURN);
+    }
+    Ok(sum)
 }
 
 fn compare(
     (store, filter): (&Store, &KeyFilter),
-    client: &mut SourceClient<'_>,
+    masters: &mut [Master<'_>],
     stops: &dyn Fn() -> bool,
 ) -> Result<Promotion, FollowError> {
-    let offset = client.position()?.offset;
-    let start = Instant::now();
-    while !store.wait_until_applied(offset, TURN)? {
-        if stops() {
-            return Err(FollowError::Stopped);
-        }
-        if start.elapsed() >= CATCHING_UP {
-            return Err(FollowError::Promotion(format!(
-                "the store did not apply the changes of the source within {} seconds; look for the \
-                 reason in its lag and master_link_error",
-                CATCHING_UP.as_secs()
-            )));
+    let offset = catch_up(store, masters, stops)?;
+    let mut theirs = [0; DATABASES];
+    let mut samples = Vec::new();
+    for (index, master) in masters.iter_mut().enumerate() {
+        let client = &mut master.client;
+        for (database, &keys) in keys(client)?.iter().enumerate() {
+            // A node of a cluster has one database.
+            if !filter.has_database(database) || master.lane.is_some() && database > 0 {
+                continue;
+            }
+            client.call(&["SELECT", &database.to_string()])?;
+            let (keys, sample) = match filter.prefix.is_empty() || keys == 0 {
+                true => (keys, random_keys(client)?),
+                false => keys_with(client, &filter.prefix, stops)?,
+            };
+            theirs[database] += keys;
+            samples.push((index, database, sample));
         }
     }
-    let theirs = keys(client)?;
-    let mut databases = Vec::new();
     for (database, &keys) in theirs.iter().enumerate() {
-        if !filter.has_database(database) {
-            continue;
-        }
-        client.call(&["SELECT", &database.to_string()])?;
-        let (keys, sample) = match filter.prefix.is_empty() || keys == 0 {
-            true => (keys, random_keys(client)?),
-            false => keys_with(client, &filter.prefix, stops)?,
-        };
         let ours = store.keys(database);
-        if ours != keys {
+        if filter.has_database(database) && ours != keys {
             return Err(FollowError::Promotion(format!(
                 "database {database} has {keys} keys on the source, but {ours} in the store"
             )));
         }
-        if keys == 0 {
-            continue;
-        }
-        let values = compare_values(store, client, database, &sample)?;
-        databases.push(Compared {
-            database,
-            keys,
-            values,
-        });
     }
-    Ok(Promotion { offset, databases })
+    let mut values = [0; DATABASES];
+    for (index, database, sample) in samples {
+        let client = &mut masters[index].client;
+        client.call(&["SELECT", &database.to_string()])?;
+        values[database] += compare_values(store, client, database, &sample)?;
+    }
+    let all = theirs.into_iter().zip(values).enumerate();
+    let compared = all.map(|(database, (keys, values))| Compared {
+        database,
+        keys,
+        values,
+    });
+    let databases = compared.filter(|compared| compared.keys > 0).collect();
+    Ok(Promotion {
+        offset,
+        masters: masters.len(),
+        databases,
+    })
 }
 
 /// Returns the number of keys in each database of the source.

@@ -16,7 +16,7 @@ pub(super) fn find(url: &SourceUrl, stops: &dyn Fn() -> bool) -> Result<Address,
     };
     let mut failed = None;
     for sentinel in &url.addresses {
-        match ask(sentinel, name, url.is_encrypted, stops) {
+        match ask(sentinel, name, url, stops) {
             Ok(address) => return Ok(address),
             Err(FollowError::Stopped) => return Err(FollowError::Stopped),
             Err(error) => failed = Some(error),
@@ -28,10 +28,10 @@ pub(super) fn find(url: &SourceUrl, stops: &dyn Fn() -> bool) -> Result<Address,
 fn ask(
     sentinel: &Address,
     name: &str,
-    is_encrypted: bool,
+    url: &SourceUrl,
     stops: &dyn Fn() -> bool,
 ) -> Result<Address, FollowError> {
-    let mut link = Link::connect(sentinel, is_encrypted, stops)?;
+    let mut link = Link::connect(sentinel, url, stops)?;
     let words = [
         &b"SENTINEL"[..],
         b"get-master-addr-by-name",

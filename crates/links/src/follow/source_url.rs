@@ -46,6 +46,16 @@ impl fmt::Display for Address {
     }
 }
 
+/// The files with the certificates of encrypted connections, in PEM form.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The authorities that certify the source. `None` stands for those of the system.
+    pub authorities: Option<PathBuf>,
+    /// The certificate and the private key with which the connection identifies itself, if the source
+    /// asks.
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
 /// The URL of a source.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SourceUrl {
@@ -58,6 +68,8 @@ pub struct SourceUrl {
     pub master: Option<String>,
     /// Whether to use TLS.
     pub is_encrypted: bool,
+    /// The certificates for TLS, which are no part of the URL's text.
+    pub tls: TlsFiles,
     /// The name of the user, or an empty string.
     pub user: String,
     /// The password, or an empty string.
@@ -146,6 +158,7 @@ impl SourceUrl {
                 is_cluster: false,
                 master: None,
                 is_encrypted: false,
+                tls: TlsFiles::default(),
                 user,
                 password,
             });
@@ -182,6 +195,7 @@ impl SourceUrl {
             is_cluster,
             master,
             is_encrypted,
+            tls: TlsFiles::default(),
             user,
             password,
         })

@@ -11,6 +11,7 @@ use undercroft_engine::rdb::{self, RdbVersion};
 use undercroft_engine::{Encoding, Options, Ranges, Store, ValueType};
 use undercroft_links::follow::{
     Address, FollowError, FollowOptions, FollowState, Follower, KeyFilter, Progress, SourceUrl,
+    TlsFiles,
 };
 use undercroft_links::load::LoadOptions;
 use undercroft_links::rdb::{EncodedKey, Writer, append_key};
@@ -108,6 +109,7 @@ fn url(socket: &Path) -> SourceUrl {
         addresses: vec![Address::Unix(socket.to_owned())],
         master: None,
         is_encrypted: false,
+        tls: TlsFiles::default(),
         user: String::new(),
         password: String::new(),
     }

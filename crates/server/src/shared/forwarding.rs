@@ -4,19 +4,21 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustls::RootCertStore;
 use undercroft_commands::context::ForwardedRequest;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Tree;
 use undercroft_engine::{LinkStatus, Store, key_slot};
+use undercroft_links::follow::{Address, Encryption, Stream, Tls};
 use undercroft_resp::{ReplyLimits, ReplyReader, Value, encode};
 
-/// How long a connection attempt may take.
-const CONNECTING: Duration = Duration::from_secs(5);
+use crate::sockets::certificates;
+
 /// The interval at which a wait looks for the end of the server.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest wait for a reply.
@@ -33,14 +35,37 @@ const REDIRECTIONS: usize = 5;
 /// The number of bytes to read at once.
 const READ: usize = 16 << 10;
 
-/// The address of a server, and the version of the protocol.
-type Target = (String, u16, bool);
+/// A server, and how to talk to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Target {
+    /// The host, or the path of a unix socket.
+    host: String,
+    /// The port, or 0 for a unix socket.
+    port: u16,
+    is_encrypted: bool,
+    /// Whether replies have the forms of RESP3.
+    is_resp3: bool,
+}
+
+impl Target {
+    fn address(&self) -> Address {
+        match self.port {
+            0 => Address::Unix(PathBuf::from(&self.host)),
+            port => Address::Tcp {
+                host: self.host.clone(),
+                port,
+            },
+        }
+    }
+}
 
 /// The connections to the source.
 #[derive(Default)]
 pub(crate) struct Forwarding {
     is_on: AtomicBool,
     idle: Mutex<HashMap<Target, Vec<Connection>>>,
+    /// The certificate authorities of the system.
+    authorities: OnceLock<RootCertStore>,
 }
 
 /// The needs of a request in addition to its commands: the store, the login, and the end of the server.
@@ -48,12 +73,16 @@ pub(super) struct Terms<'a> {
     pub(super) store: &'a Store,
     pub(super) user: Vec<u8>,
     pub(super) password: Vec<u8>,
+    /// Returns the value of a parameter.
+    pub(super) value: &'a dyn Fn(&str) -> String,
     pub(super) stops: &'a dyn Fn() -> bool,
 }
 
 impl Forwarding {
     /// Makes the server forward commands.
     pub(crate) fn turn_on(&self) {
+        // The files of the system cannot be read inside the sandbox.
+        self.authorities.get_or_init(Tls::authorities_of_system);
         self.is_on.store(true, Ordering::Release);
     }
 
@@ -71,14 +100,13 @@ impl Forwarding {
         terms: &Terms<'_>,
         request: &ForwardedRequest,
     ) -> Result<Tree, String> {
-        let (mut host, mut port) = address(terms.store, request.key.as_deref())?;
+        let mut target = target(terms.store, request)?;
         let mut asks = false;
         for _ in 0..=REDIRECTIONS {
-            let target = (host, port, request.protocol == Protocol::Resp3);
+            let address = target.address();
             let failed = |error: io::Error| {
                 format!(
-                    "ERR the source {}:{} did not reply, so the command may have run: {error}",
-                    target.0, target.1
+                    "ERR the source {address} did not reply, so the command may have run: {error}"
                 )
             };
             let mut connection = self.connection(&target, terms)?;
@@ -94,10 +122,10 @@ impl Forwarding {
             let reply = replies.pop();
             // After a SELECT in a transaction, the connection may be in another database.
             if !request.selects() {
-                self.keep(target, connection);
+                self.keep(target.clone(), connection);
             }
-            if let Some(to) = redirection {
-                (host, port, asks) = to;
+            if let Some((host, port, must_ask)) = redirection {
+                (target.host, target.port, asks) = (host, port, must_ask);
                 continue;
             }
             if let Some(offset) = offset {
@@ -120,23 +148,48 @@ impl Forwarding {
         }
     }
 
+    /// Returns the certificates for connections to the source: the authorities of `tls-ca-cert-file`
+    /// and `tls-ca-cert-dir`, or those of the system, and the certificate of the server.
+    fn tls(&self, terms: &Terms<'_>) -> Result<Tls, String> {
+        let of_system = || {
+            let found = self.authorities.get();
+            found.cloned().unwrap_or_else(RootCertStore::empty)
+        };
+        certificates::for_source(terms.value, &of_system).map_err(|error| {
+            format!("ERR the source needs TLS, so the command did not run: {error}")
+        })
+    }
+
     /// Returns a connection to a server.
     fn connection(&self, target: &Target, terms: &Terms<'_>) -> Result<Connection, String> {
         loop {
             let idle = self.idle().get_mut(target).and_then(Vec::pop);
             match idle {
-                Some(connection) if connection.is_open() => return Ok(connection),
-                Some(_) => {}
+                Some(mut connection) => {
+                    if connection.stream.is_idle() {
+                        return Ok(connection);
+                    }
+                }
                 None => break,
             }
         }
+        let address = target.address();
         let unreachable = |error: io::Error| {
+            let remedy = match error.to_string().contains("peer certificate") {
+                true => "; name its authority with tls-ca-cert-file",
+                false => "",
+            };
             format!(
-                "ERR the source {}:{} cannot be reached, so the command did not run: {error}",
-                target.0, target.1
+                "ERR the source {address} cannot be reached, so the command did not run: \
+                 {error}{remedy}"
             )
         };
-        let mut connection = Connection::open(&target.0, target.1).map_err(unreachable)?;
+        let tls = match target.is_encrypted {
+            true => Some(self.tls(terms)?),
+            false => None,
+        };
+        let encryption = tls.as_ref().map_or(Encryption::None, Encryption::Tls);
+        let mut connection = Connection::open(&address, encryption).map_err(unreachable)?;
         let mut words: Vec<Vec<Vec<u8>>> = Vec::new();
         if !terms.password.is_empty() {
             let mut login = vec![b"AUTH".to_vec()];
@@ -144,7 +197,7 @@ impl Forwarding {
             login.push(terms.password.clone());
             words.push(login);
         }
-        if target.2 {
+        if target.is_resp3 {
             words.push(vec![b"HELLO".to_vec(), b"3".to_vec()]);
         }
         connection.write(&words).map_err(unreachable)?;
@@ -161,31 +214,31 @@ impl Forwarding {
     }
 }
 
-/// Returns the address of the source, or of the master that has a key.
-fn address(store: &Store, key: Option<&[u8]>) -> Result<(String, u16), String> {
+/// Returns the source, or the master that has the key of a request.
+fn target(store: &Store, request: &ForwardedRequest) -> Result<Target, String> {
     let failed = |error: undercroft_engine::Error| format!("ERR {error}");
     let link = store.source_link().map_err(failed)?;
-    if link.as_ref().is_some_and(|link| link.is_encrypted) {
+    let link = link.filter(|link| !link.host.is_empty());
+    let Some(mut link) = link else {
         return Err(
-            "READONLY You can't write against a read only replica, whose source has TLS; commands are \
-             forwarded without encryption only"
+            "READONLY You can't write against a read only replica, whose source is not known yet"
                 .to_owned(),
         );
-    }
+    };
     if let Some(cluster) = store.cluster_source().map_err(failed)? {
+        let key = request.key.as_deref();
         let owner = key.and_then(|key| cluster.owners.get(key_slot(key)));
         let lane = owner.and_then(|owner| cluster.lane(owner));
         if let Some(lane) = lane.or(cluster.lanes.first()) {
-            return Ok((lane.host.clone(), lane.port));
+            (link.host, link.port) = (lane.host.clone(), lane.port);
         }
     }
-    match link {
-        Some(link) if link.port != 0 => Ok((link.host, link.port)),
-        _ => Err(
-            "READONLY You can't write against a read only replica, whose source has no TCP address"
-                .to_owned(),
-        ),
-    }
+    Ok(Target {
+        is_encrypted: link.is_encrypted && link.port != 0,
+        host: link.host,
+        port: link.port,
+        is_resp3: request.protocol == Protocol::Resp3,
+    })
 }
 
 /// Returns the node to which an error redirects a command, and whether the node must be asked first.
@@ -252,39 +305,21 @@ fn await_changes(terms: &Terms<'_>, key: Option<&[u8]>, offset: u64) {
 
 /// A connection to the source.
 struct Connection {
-    socket: TcpStream,
+    stream: Stream,
     reader: ReplyReader,
     /// The database that the connection has selected.
     database: usize,
 }
 
 impl Connection {
-    fn open(host: &str, port: u16) -> io::Result<Connection> {
-        let mut last = io::Error::other("the name has no address");
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, CONNECTING) {
-                Ok(socket) => {
-                    socket.set_nodelay(true)?;
-                    socket.set_read_timeout(Some(LOOK))?;
-                    socket.set_write_timeout(Some(REPLYING))?;
-                    return Ok(Connection {
-                        socket,
-                        reader: ReplyReader::new(ReplyLimits::default()),
-                        database: 0,
-                    });
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    /// Returns whether the server has not closed the connection while it was idle.
-    fn is_open(&self) -> bool {
-        let mut byte = [0];
-        let is_silent = self.socket.set_nonblocking(true).is_ok()
-            && matches!(self.socket.peek(&mut byte), Err(error) if error.kind() == ErrorKind::WouldBlock);
-        self.socket.set_nonblocking(false).is_ok() && is_silent
+    fn open(address: &Address, encryption: Encryption<'_>) -> io::Result<Connection> {
+        let stream = Stream::connect(address, encryption)?;
+        stream.set_timeout(LOOK)?;
+        Ok(Connection {
+            stream,
+            reader: ReplyReader::new(ReplyLimits::default()),
+            database: 0,
+        })
     }
 
     fn write(&mut self, commands: &[Vec<Vec<u8>>]) -> io::Result<()> {
@@ -292,7 +327,21 @@ impl Connection {
         for command in commands {
             encode::command(&mut bytes, command);
         }
-        self.socket.write_all(&bytes)
+        let start = Instant::now();
+        let mut left = &bytes[..];
+        loop {
+            let done = match left.is_empty() {
+                true => self.stream.flush().map(|()| 0),
+                false => self.stream.write(left),
+            };
+            match done {
+                Ok(0) if left.is_empty() => return Ok(()),
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => left = &left[written..],
+                Err(error) if is_timeout(&error) && start.elapsed() < REPLYING => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Sends the commands of a request and a question for the position after them. Returns the number
@@ -321,16 +370,10 @@ impl Connection {
         let (mut replies, mut buffer) = (Vec::new(), vec![0; READ]);
         let start = Instant::now();
         while replies.len() < count {
-            let read = match self.socket.read(&mut buffer) {
+            let read = match self.stream.read(&mut buffer) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => read,
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                    ) && start.elapsed() < REPLYING
-                        && !stops() =>
-                {
+                Err(error) if is_timeout(&error) && start.elapsed() < REPLYING && !stops() => {
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -346,6 +389,13 @@ impl Connection {
         }
         Ok(replies)
     }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
 }
 
 /// Returns a source's reply as one of this server.

@@ -398,6 +398,7 @@ impl Control for Shared {
             store: &store,
             user: config.value("masteruser").text(),
             password: config.value("masterauth").text(),
+            value: &|name| String::from_utf8_lossy(&config.value(name).text()).into_owned(),
             stops: &|| self.stopping(),
         };
         self.forwarding.forward(&terms, request)

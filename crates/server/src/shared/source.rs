@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use undercroft_engine::Store;
 use undercroft_links::follow::{
-    Address, FollowOptions, FollowState, Follower, KeyFilter, SourceUrl,
+    Address, FollowOptions, FollowState, Follower, KeyFilter, SourceUrl, TlsFiles,
 };
 use undercroft_links::load::LoadOptions;
 
@@ -24,6 +24,7 @@ pub(super) fn follow(
         is_cluster: false,
         master: None,
         is_encrypted: false,
+        tls: TlsFiles::default(),
         user: text("masteruser"),
         password: text("masterauth"),
     };

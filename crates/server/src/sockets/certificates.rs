@@ -15,6 +15,7 @@ use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiCli
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use undercroft_commands::config::Config;
 use undercroft_commands::users::read_regular_file;
+use undercroft_links::follow::Tls;
 use x509_parser::parse_x509_certificate;
 
 /// The cipher suites: rustls' names, and the names of the versions before TLS 1.3 in OpenSSL.
@@ -145,6 +146,30 @@ impl Certificates {
             _ => None,
         }
     }
+}
+
+/// Returns the certificates for encrypted connections to a source: the authorities that the parameters
+/// name, or otherwise those of the system, and the server's own certificate, if it has one.
+///
+/// # Errors
+/// Returns a text that names the parameter and the file.
+pub(crate) fn for_source(
+    value: &dyn Fn(&str) -> String,
+    of_system: &dyn Fn() -> RootCertStore,
+) -> Result<Tls, String> {
+    let names_none = value("tls-ca-cert-file").is_empty() && value("tls-ca-cert-dir").is_empty();
+    let roots = match names_none {
+        true => of_system(),
+        false => authorities(value)?,
+    };
+    let client = match value("tls-cert-file").as_str() {
+        "" => None,
+        path => Some((
+            certificates("tls-cert-file", path)?,
+            private_key(&value("tls-key-file"), &value("tls-key-file-pass"))?,
+        )),
+    };
+    Tls::new(roots, client).map_err(|error| format!("tls-cert-file and tls-key-file: {error}"))
 }
 
 fn read(parameter: &str, path: &str) -> Result<Vec<u8>, String> {

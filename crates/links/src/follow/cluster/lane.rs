@@ -128,7 +128,7 @@ fn follow_once(shared: &Shared<'_>, lane: &LaneState) -> Result<(), FollowError>
     };
     let stops = || must_end(shared, lane) || lane.changes() != changes;
     let options = shared.options;
-    let mut link = Link::connect(&address, options.url.is_encrypted, &stops)?;
+    let mut link = Link::connect(&address, &options.url, &stops)?;
     link.log_in(&options.url)?;
     handshake::introduce(&mut link, options.listening_port)?;
     let ask = || {

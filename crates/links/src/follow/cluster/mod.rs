@@ -48,6 +48,7 @@
 //! From the lowest-level file to the highest:
 //!
 //! - `topology`: what a node says about the cluster.
+//! - `confirming`: confirms that the masters own the slots that the store has recorded.
 //! - `routes`: which lane each key belongs to.
 //! - `routed`: the changes of a lane that apply.
 //! - `rendezvous`: lanes wait for each other to load their data sets together.
@@ -58,6 +59,7 @@
 //! - `members`: finds the masters.
 //! - `run`: coordinates all lanes.
 
+mod confirming;
 mod install;
 mod lane;
 mod members;
@@ -69,4 +71,5 @@ mod settling;
 mod shared;
 mod topology;
 
+pub(super) use self::confirming::{LaneClient, confirm};
 pub(super) use self::run::run;
