@@ -18,6 +18,8 @@ pub enum Blocked {
     /// The command logs in, and must wait because earlier logins from the same address have failed.
     /// Retry it after this time.
     Delayed(Duration),
+    /// The command waits for replicas, or for changes of the source. Retry it after this time.
+    Waits(Duration),
     /// The command runs a slow script. If other connections share its thread, retry the command on
     /// a separate thread
     /// ([`ScriptState::has_own_thread`](crate::session::ScriptState::has_own_thread)). If it
@@ -33,6 +35,7 @@ impl fmt::Display for Blocked {
             Blocked::Paused => formatter.write_str("clients are paused"),
             Blocked::Delayed(_) => formatter
                 .write_str("too many logins from this address have failed; try again later"),
+            Blocked::Waits(_) => formatter.write_str("replicas have not acknowledged yet"),
             Blocked::Long => formatter.write_str("too many long scripts are running"),
         }
     }
@@ -78,6 +81,7 @@ impl From<Error> for Failure {
             Error::Overflow => CommandError::OVERFLOW,
             Error::MaxMemory => CommandError::OUT_OF_MEMORY,
             Error::Replica => CommandError::READ_ONLY,
+            Error::FewReplicas => CommandError::NO_REPLICAS,
             error if error.is_out_of_memory() => CommandError::new(format!("OOM {error}")),
             error if error.is_not_durable() => CommandError::new(format!("MISCONF {error}")),
             error if error.is_read_only() => CommandError::new(format!("READONLY {error}")),

@@ -87,12 +87,13 @@ impl Control for Embedding {
         &self,
         changes: &[(&'static Parameter, Value)],
     ) -> Result<(), (&'static Parameter, String)> {
-        // A program's typed calls do not count replicas, so a minimum number of replicas could not
-        // be guaranteed.
+        // Only a server has replicas that it could count.
         let is_servers = |(parameter, value): &&(&'static Parameter, Value)| {
-            let wants_replicas =
-                parameter.name == "min-replicas-to-write" && *value != Value::Integer(0);
-            let is_stored = STORED.contains(&parameter.name) || DURABLE.contains(&parameter.name);
+            let is_count = parameter.name == "min-replicas-to-write";
+            let wants_replicas = is_count && *value != Value::Integer(0);
+            // 0 ends what a server has required of all processes.
+            let is_stored =
+                STORED.contains(&parameter.name) || DURABLE.contains(&parameter.name) || is_count;
             wants_replicas || self.is_passing && !is_stored
         };
         match changes.iter().find(is_servers) {

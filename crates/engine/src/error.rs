@@ -30,6 +30,9 @@ pub enum Error {
     /// The store is a replica, so only the changes of its source may be made; see
     /// [`Store::is_replica`](crate::Store::is_replica).
     Replica,
+    /// The store requires replicas, and too few are connected; see
+    /// [`Store::require_replicas_after`](crate::Store::require_replicas_after).
+    FewReplicas,
     /// The store is no replica, so it has no source to wait for.
     NoReplica,
     /// The source is a cluster, so a position belongs to one of its masters, which was not named.
@@ -114,11 +117,12 @@ impl Error {
         matches!(self, Error::Memory(error) if fails(error))
     }
 
-    /// Whether the operation had to change keys of a replica, or of a store that is mapped read-only.
+    /// Whether the operation had to change keys of a replica, of a store with too few replicas, or of a
+    /// store that is mapped read-only.
     pub fn is_read_only(&self) -> bool {
         let is_mapped = |error: &memory::Error| matches!(error, memory::Error::ReadOnly);
         match self {
-            Error::Replica => true,
+            Error::Replica | Error::FewReplicas => true,
             Error::Memory(error) => is_mapped(error),
             _ => false,
         }
@@ -155,6 +159,7 @@ impl fmt::Display for Error {
             Error::WrongOrder => f.write_str("the operation does not fit the feed's order"),
             Error::NotANumber => f.write_str("resulting score is not a number (NaN)"),
             Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
+            Error::FewReplicas => f.write_str("Not enough good replicas to write."),
             Error::Replica => f.write_str("You can't write against a read only replica."),
             Error::NoReplica => f.write_str(
                 "the store is no replica, so no source's changes arrive; follow a source first",

@@ -51,7 +51,24 @@ fn replica_refuses_every_kind_of_change() {
     let applier = applier(&store);
     store.set_replica(true).expect("a setting");
     assert!(store.refuses_changes() && applier.is_replica() && !applier.refuses_changes());
-    let refused: Vec<Result<(), Error>> = vec![
+    for (number, result) in changes(&store).into_iter().enumerate() {
+        assert!(
+            matches!(result, Err(Error::Replica)),
+            "{number}: {result:?}"
+        );
+    }
+    assert_eq!(value(&store, 0, b"k").as_deref(), Some(&b"old"[..]));
+    assert_eq!(value(&store, 0, b"n").as_deref(), Some(&b"1"[..]));
+    assert_eq!(store.keys(0), 2);
+    applier.set(0, b"k", b"from the source").expect("room");
+    assert_eq!(applier.increment(0, b"n", 1).expect("a number"), 2);
+    store.set_replica(false).expect("a setting");
+    store.set(0, b"k", b"mine").expect("room");
+}
+
+/// Makes a change of every kind to a store with the keys `k` and `n`.
+fn changes(store: &Store) -> Vec<Result<(), Error>> {
+    vec![
         store.set(0, b"k", b"new"),
         store.set(0, b"missing", b"new"),
         store.increment(0, b"n", 1).map(drop),
@@ -68,20 +85,60 @@ fn replica_refuses_every_kind_of_change() {
                 Ok::<_, Error>(())
             })
         }),
-    ];
-    for (number, result) in refused.into_iter().enumerate() {
+    ]
+}
+
+#[test]
+fn store_without_enough_replicas_refuses_every_kind_of_change() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let store = store(directory.path());
+    let other = Store::open(store.path(), true).expect("the store");
+    let counting = Store::open(store.path(), true).expect("the store");
+    counting.count_replicas_itself(true);
+    for one in [&store, &other, &counting] {
+        one.set_time(1000);
+    }
+    for (key, value) in [(b"k", b"o"), (b"n", b"1"), (b"e", b"x")] {
+        store.set(0, key, value).expect("room");
+    }
+    assert!(store.expire_at(0, b"e", 1500).expect("room"));
+    assert_eq!(store.replicas_suffice_until(), None);
+    store.require_replicas_after(Some(2000)).expect("a setting");
+    assert_eq!(other.replicas_suffice_until(), Some(2000));
+    other.set(0, b"k", b"old").expect("enough replicas");
+    // The time passes without any process that could change a setting.
+    for one in [&store, &other, &counting] {
+        one.set_time(2001);
+    }
+    for (number, result) in changes(&other).into_iter().enumerate() {
         assert!(
-            matches!(result, Err(Error::Replica)),
+            matches!(result, Err(Error::FewReplicas)),
             "{number}: {result:?}"
         );
     }
-    assert_eq!(value(&store, 0, b"k").as_deref(), Some(&b"old"[..]));
-    assert_eq!(value(&store, 0, b"n").as_deref(), Some(&b"1"[..]));
-    assert_eq!(store.keys(0), 2);
-    applier.set(0, b"k", b"from the source").expect("room");
-    assert_eq!(applier.increment(0, b"n", 1).expect("a number"), 2);
+    // An expired key looks missing, and stays.
+    assert_eq!(value(&other, 0, b"e"), None);
+    other.remove_met().expect("nothing to do");
+    assert_eq!(other.upkeep_all().expect("upkeep"), 0);
+    assert_eq!(
+        (store.keys(0), value(&store, 0, b"k").as_deref()),
+        (3, Some(&b"old"[..]))
+    );
+    counting
+        .set(0, b"k", b"counted")
+        .expect("the caller counts");
+    // The role of a replica is another part of the setting.
+    store.set_replica(true).expect("a setting");
+    assert!(matches!(counting.set(0, b"k", b"no"), Err(Error::Replica)));
+    store.require_replicas_after(Some(5000)).expect("a setting");
+    assert!(store.is_replica() && store.replicas_suffice_until() == Some(5000));
     store.set_replica(false).expect("a setting");
-    store.set(0, b"k", b"mine").expect("room");
+    other.set(0, b"k", b"again").expect("enough replicas");
+    store.require_replicas_after(Some(1)).expect("a setting");
+    assert!(matches!(other.set(0, b"k", b"no"), Err(Error::FewReplicas)));
+    store.require_replicas_after(None).expect("a setting");
+    other.set(0, b"k", b"mine").expect("room");
+    assert_eq!(other.upkeep_all().expect("upkeep"), 1);
 }
 
 #[test]

@@ -193,6 +193,16 @@ impl Server {
             audit: audit_file(&config)?,
             sandbox: OnceLock::new(),
         };
+        if !config.requires_replicas() && store.replicas_suffice_until().is_some() {
+            // An earlier server had another configuration. Another server that runs says so again.
+            let ended = store.require_replicas_after(None);
+            ended.map_err(|error| {
+                Error::new(
+                    "ending the requirement of replicas",
+                    io::Error::other(error),
+                )
+            })?;
+        }
         let shared = Shared::new(store, config, seen, port, files);
         if let Some(certificates) = certificates {
             shared.set_certificates(certificates);

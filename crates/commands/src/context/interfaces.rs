@@ -319,9 +319,16 @@ pub trait Replicas: Send + Sync {
     /// Returns the number of replicas that have acknowledged all changes that were sent.
     fn count_acknowledged(&self) -> usize;
 
-    /// Waits until `count` replicas have acknowledged all changes that were made before the call, or
-    /// until the timeout or the end of the server. Returns the number of replicas that have.
-    fn wait(&self, count: usize, timeout: Option<Duration>) -> usize;
+    /// Asks all replicas to acknowledge the changes that were made before the call. Returns the number
+    /// of the request.
+    fn request_acknowledgements(&self) -> u64;
+
+    /// Returns a position of the stream that is after all changes before a request, or `None` if the
+    /// request has not been sent yet.
+    fn requested_position(&self, request: u64) -> Option<u64>;
+
+    /// Returns the number of replicas that have acknowledged the stream up to a position.
+    fn count_acknowledged_at(&self, position: u64) -> usize;
 
     /// Returns the number of replicas whose last acknowledgement is at most `seconds` old.
     fn count_recent(&self, seconds: u64) -> usize;

@@ -146,9 +146,12 @@ impl<'a> Context<'a> {
         if self.host.config().requires_replicas() && self.lacks_replicas() {
             return Some(CommandError::NO_REPLICAS);
         }
-        let is_refused =
-            self.store.store().refuses_changes() && !self.host.control.forwards_writes();
-        is_refused.then_some(CommandError::READ_ONLY)
+        let store = self.store.store();
+        match store.refuses_changes() {
+            false => None,
+            true if !store.is_replica() => Some(CommandError::NO_REPLICAS),
+            true => (!self.host.control.forwards_writes()).then_some(CommandError::READ_ONLY),
+        }
     }
 
     /// Returns whether fewer replicas are connected than the configuration requires.

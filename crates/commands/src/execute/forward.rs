@@ -35,7 +35,9 @@ fn may_be_sent(command: &Command) -> bool {
 /// Returns whether a command that the connection may run must be sent to the source.
 #[inline]
 pub(super) fn applies(context: &Context<'_>, command: &'static Command) -> bool {
-    context.store.store().refuses_changes()
+    let store = context.store.store();
+    store.refuses_changes()
+        && store.is_replica()
         && context.host.control.forwards_writes()
         && changes(context, command)
 }

@@ -8,6 +8,7 @@
 //! - `parts`: defines the components of a session.
 //! - `queue`: stores the commands that a connection queues between MULTI and EXEC.
 //! - `replica`: the options with which a connection becomes a replica.
+//! - `retried`: the state of a WAIT or REPLICA.WAIT that is retried until it ends.
 //! - `subscriptions`: stores the subscriptions of one connection.
 //! - `tracking`: the state that CLIENT TRACKING sets up.
 //! - `wait`: stores the state of commands that wait for keys, and writes their replies.
@@ -17,6 +18,7 @@ mod login;
 mod parts;
 mod queue;
 mod replica;
+pub(crate) mod retried;
 mod subscriptions;
 mod tracking;
 pub mod wait;
@@ -72,6 +74,8 @@ pub struct Session {
     /// The command that is waiting for keys, if any. No other command can run until it has received
     /// its reply.
     pub waiting: Option<Wait>,
+    /// The state of a WAIT or REPLICA.WAIT that is retried until it ends.
+    pub(crate) retried: Option<retried::RetriedWait>,
     /// The connection's activity and memory usage.
     pub activity: Activity,
     /// The state that concerns the scripts of this connection.
@@ -175,6 +179,7 @@ impl Session {
             subscriptions: Subscriptions::default(),
             tracking: None,
             waiting: None,
+            retried: None,
             activity: Activity::new(now),
             scripts: ScriptState::default(),
             replica: None,
@@ -193,6 +198,12 @@ impl Session {
         }
         self.replies.mode = mode.after_command();
         std::mem::take(&mut self.replies.confirms)
+    }
+
+    /// Returns whether a WAIT or REPLICA.WAIT is retried until it ends.
+    #[inline]
+    pub fn waits_for_replicas(&self) -> bool {
+        self.retried.is_some()
     }
 
     /// Returns whether the connection has no state in its store: no transaction, no watched keys,

@@ -12,11 +12,16 @@ use undercroft_memory::{RoleLock, Setting};
 use crate::error::Error;
 use crate::handle::store::Store;
 
+/// The bit of the setting that says that the store is a replica. The other bits are the time until which
+/// changes are accepted although the store requires replicas, in Unix milliseconds, or 0 if it requires
+/// none. Most stores have the value 0, which costs each transaction one load.
+const REPLICA: u64 = 1;
+
 impl Store {
     /// Returns whether the store is a replica, whose keys only its source may change.
     #[inline(always)]
     pub fn is_replica(&self) -> bool {
-        self.segment.setting(Setting::Replica) != 0
+        self.segment.setting(Setting::Replica) & REPLICA != 0
     }
 
     /// Makes the store a replica, or ends this. Changes that have already begun may still commit.
@@ -24,9 +29,34 @@ impl Store {
     /// # Errors
     /// Fails if the store is mapped read-only, or if its journal cannot be written.
     pub fn set_replica(&self, is_replica: bool) -> Result<(), Error> {
-        Ok(self
-            .segment
-            .set_setting(Setting::Replica, is_replica.into())?)
+        let role = u64::from(is_replica);
+        let change = |old: u64| old & !REPLICA | role;
+        Ok(self.segment.change_setting(Setting::Replica, change)?)
+    }
+
+    /// Returns the time until which changes are accepted although the store requires replicas, in Unix
+    /// milliseconds, or `None` if it requires none.
+    pub fn replicas_suffice_until(&self) -> Option<u64> {
+        let time = self.segment.setting(Setting::Replica) >> 1;
+        (time != 0).then_some(time)
+    }
+
+    /// Makes the store require replicas (`min-replicas-to-write`): every process refuses changes after
+    /// this time, in Unix milliseconds, with [`Error::FewReplicas`]. The process that counts the replicas
+    /// renews the time. `None` ends the requirement. Changes that have already begun may still commit.
+    ///
+    /// # Errors
+    /// Fails if the store is mapped read-only, or if its journal cannot be written.
+    pub fn require_replicas_after(&self, time: Option<u64>) -> Result<(), Error> {
+        let time = time.map_or(0, |time| time.max(1) << 1);
+        let change = |old: u64| old & REPLICA | time;
+        Ok(self.segment.change_setting(Setting::Replica, change)?)
+    }
+
+    /// Makes changes through this handle succeed without enough replicas, because the caller counts the
+    /// replicas itself before it runs a command.
+    pub fn count_replicas_itself(&self, counts: bool) {
+        self.counts_replicas.store(counts, Ordering::Relaxed);
     }
 
     /// Makes this handle the one that applies the changes of a replica's source. It may change keys,
@@ -61,10 +91,40 @@ impl Store {
     }
 
     /// Returns whether changes to keys through this handle are refused, because the store is a
-    /// replica.
+    /// replica, or has too few replicas.
     #[inline(always)]
     pub fn refuses_changes(&self) -> bool {
-        self.is_replica() && !self.applies_source()
+        match self.segment.setting(Setting::Replica) {
+            0 => false,
+            word => self.refuses_by(word),
+        }
+    }
+
+    #[cold]
+    fn refuses_by(&self, word: u64) -> bool {
+        if self.applies_source() {
+            return false;
+        }
+        let lacks_replicas = || {
+            let until = word >> 1;
+            let counts = self.counts_replicas.load(Ordering::Relaxed);
+            until != 0 && !counts && until < self.now()
+        };
+        word & REPLICA != 0 || lacks_replicas()
+    }
+
+    /// Returns the error of changes that [are refused](Self::refuses_changes).
+    pub fn refusal(&self) -> Error {
+        match self.is_replica() {
+            true => Error::Replica,
+            false => Error::FewReplicas,
+        }
+    }
+
+    /// Returns whether expired keys stay in the store, because only a source removes them, or because
+    /// changes are refused.
+    pub(crate) fn refuses_expiry(&self) -> bool {
+        self.is_replica() || self.refuses_changes()
     }
 
     /// Returns whether a deadline has passed, in Unix milliseconds. For the changes of a source, no

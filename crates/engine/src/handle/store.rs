@@ -28,6 +28,8 @@ pub struct Store {
     backlog: AtomicU8,
     /// Whether this handle applies the changes of a replica's source.
     pub(crate) applies_source: AtomicBool,
+    /// Whether the caller counts the replicas that changes require.
+    pub(crate) counts_replicas: AtomicBool,
     /// The number of keys that this process is about to store in each shard, or 0.
     expected_keys: AtomicU64,
     parts: Parts,
@@ -53,6 +55,7 @@ impl Store {
             kept_by_timer: AtomicBool::new(false),
             backlog: AtomicU8::new(0),
             applies_source: AtomicBool::new(false),
+            counts_replicas: AtomicBool::new(false),
             expected_keys: AtomicU64::new(0),
             parts,
             segment,

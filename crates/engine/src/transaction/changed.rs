@@ -129,14 +129,14 @@ impl Writer<'_, '_> {
     }
 
     /// Logs a change for replicas, or makes the transaction fail, because the store itself is a
-    /// replica.
+    /// replica, or has too few.
     #[inline(never)]
     fn report(&mut self, root: Root, change: Logged<'_>) {
         if root.database >= DATABASES {
             return;
         }
         if self.outbox.refuses() {
-            self.outbox.fail(Error::Replica);
+            self.outbox.fail(self.store.refusal());
         }
         self.log(root.shard, change);
     }

@@ -49,7 +49,7 @@ impl Store {
     /// Returns whether the removal of expired keys is currently stopped. A replica never removes them
     /// itself.
     pub fn keeps_expired(&self) -> bool {
-        if self.is_replica() {
+        if self.refuses_expiry() {
             return true;
         }
         let until = self.expired_stay.load(Ordering::Relaxed);

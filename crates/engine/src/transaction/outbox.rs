@@ -20,7 +20,7 @@ pub(crate) struct Outbox {
     classes: EventClasses,
     /// The nesting depth of changes that suppress events.
     muted: u32,
-    /// Whether no key may be changed, because the store is a replica.
+    /// Whether no key may be changed, because the store is a replica, or has too few.
     refuses: bool,
     /// The number of bytes that the transaction has recorded in rings of changed keys; see
     /// `tracking/record.rs`.

@@ -98,7 +98,7 @@ impl Store {
         locked: Locked,
     ) -> Result<bool, Error> {
         let mut found = false;
-        if self.is_replica() {
+        if self.refuses_expiry() {
             return Ok(false);
         }
         for shard in self.all_shards().iter() {
@@ -162,7 +162,7 @@ impl Store {
             .write_where(shards, Marks::Ignored, |transaction| {
                 let mut writer = Writer::new(self, transaction);
                 let value = body(&mut writer)?;
-                let mail = writer.outbox.close().map_err(|_| Error::Replica)?;
+                let mail = writer.outbox.close().map_err(|_| self.refusal())?;
                 Ok::<_, Error>((value, mail))
             });
         let (value, mail) = written?;

@@ -15,16 +15,31 @@ impl Segment {
     /// Sets the limit on the total size of allocated blocks, in bytes. 0 means no limit. Needs no
     /// transaction, because it stores a single word.
     pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
-        set(self, control::MAX_MEMORY, bytes, true)
+        set(self, control::MAX_MEMORY, true, &|_| bytes)
     }
 
     /// Changes a setting for all processes. Needs no transaction, because it stores a single word.
     pub fn set_setting(&self, setting: Setting, value: u64) -> Result<(), Error> {
-        set(self, setting as u64, value, setting.is_state())
+        set(self, setting as u64, setting.is_state(), &|_| value)
+    }
+
+    /// Changes a part of a setting for all processes: `change` returns the new value for the old one,
+    /// and may run several times. Needs no transaction, because it stores a single word.
+    pub fn change_setting(
+        &self,
+        setting: Setting,
+        change: impl Fn(u64) -> u64,
+    ) -> Result<(), Error> {
+        set(self, setting as u64, setting.is_state(), &change)
     }
 }
 
-fn set(segment: &Segment, at: u64, value: u64, is_state: bool) -> Result<(), Error> {
+fn set(
+    segment: &Segment,
+    at: u64,
+    is_state: bool,
+    change: &dyn Fn(u64) -> u64,
+) -> Result<(), Error> {
     if !segment.writable() {
         return Err(Error::ReadOnly);
     }
@@ -35,10 +50,21 @@ fn set(segment: &Segment, at: u64, value: u64, is_state: bool) -> Result<(), Err
         }
         let head = segment.mapping.word(control::REDO_HEAD);
         let start = head.load(Ordering::Acquire);
-        step::run(segment, |heap| heap.set(at, value))?;
+        let word = segment.mapping.word(at);
+        step::run(segment, |heap| {
+            heap.set(at, change(word.load(Ordering::Relaxed)))
+        })?;
         let end = head.load(Ordering::Acquire);
         return keeping::after_commit(segment, (start, end));
     }
-    segment.mapping.store(at, value);
+    let mut old = segment.mapping.word(at).load(Ordering::Relaxed);
+    while let Err(now) = segment.mapping.word(at).compare_exchange_weak(
+        old,
+        change(old),
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    ) {
+        old = now;
+    }
     Ok(())
 }

@@ -79,6 +79,8 @@ pub(crate) struct Connection {
     pub(crate) queued: bool,
     /// Whether the next command is a login that must wait.
     pub(crate) is_delayed: bool,
+    /// Whether the connection counts as blocked because it waits for replicas.
+    pub(crate) is_counted: bool,
     /// The time at which the output rose above the soft limit, in Unix milliseconds.
     over_limit_since: Option<i64>,
     /// The number of bytes that the client has received since the last periodic check.
@@ -167,6 +169,7 @@ impl Connection {
             unsynced: None,
             queued: false,
             is_delayed: false,
+            is_counted: false,
             over_limit_since: None,
             taken: 0,
             shown: PublishedState::default(),
@@ -286,7 +289,9 @@ impl Connection {
     /// Returns the socket events to wait for. Parked and queued commands run before new input is
     /// read.
     pub(crate) fn interest(&self, limits: &Limits) -> Interest {
-        let waits = self.parked.is_some() || self.is_delayed || self.queued;
+        // A client that waits for replicas can disconnect.
+        let rests = self.is_delayed && !self.session.waits_for_replicas();
+        let waits = self.parked.is_some() || rests || self.queued;
         let listens = !self.ended && !self.closing && !waits;
         let is_synced = self.unsynced.is_none();
         Interest {
@@ -371,7 +376,7 @@ impl Connection {
         Next::Close
     }
 
-    /// Reads input while a command is blocked on keys. The commands in the input run later, unless
+    /// Reads input while a command is blocked on keys, or waits for replicas. The commands in the input run later, unless
     /// the client disconnects.
     pub(crate) fn read_ahead(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         self.input.reserve(READ / 4);
@@ -542,7 +547,7 @@ impl Connection {
                 ..self.shown.buffers
             },
             parked: false,
-            waiting: self.session.waiting.is_some(),
+            waiting: self.session.waiting.is_some() || self.session.waits_for_replicas(),
         });
         if let Some(next) = self.next_if_unsynced(limits) {
             return (used, next);
@@ -561,7 +566,7 @@ impl Connection {
         let next = match end {
             _ if sent.is_err() => Next::Close,
             TurnEnd::Blocked(Blocked::Long) => Next::OwnThread,
-            TurnEnd::Blocked(Blocked::Delayed(delay)) => Next::Delay(delay),
+            TurnEnd::Blocked(Blocked::Delayed(delay) | Blocked::Waits(delay)) => Next::Delay(delay),
             TurnEnd::Blocked(blocked) => Next::Park(blocked),
             TurnEnd::Replica => self.next_of_replica(),
             TurnEnd::Waiting if self.ended => Next::Close,
@@ -665,7 +670,8 @@ impl Connection {
     /// the peer must still run.
     pub(crate) fn hang_up(&mut self) -> bool {
         self.ended = true;
-        !self.has_commands() || self.has_output() || self.session.waiting.is_some()
+        let waits = self.session.waiting.is_some() || self.session.waits_for_replicas();
+        !self.has_commands() || self.has_output() || waits
     }
 
     /// Returns whether there are unsent bytes.
@@ -766,7 +772,7 @@ impl Connection {
                 state: size_of::<Connection>(),
             },
             parked: self.parked.is_some(),
-            waiting: self.session.waiting.is_some(),
+            waiting: self.session.waiting.is_some() || self.session.waits_for_replicas(),
         };
         if self.shown != now {
             self.show(now);

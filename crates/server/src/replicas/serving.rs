@@ -324,6 +324,5 @@ fn handle(arguments: &[&[u8]], socket: &Socket<'_>) {
     {
         let now = socket.server.process.now_microseconds() / 1000;
         socket.replica.acknowledge(offset, now);
-        socket.server.replicas.note_acknowledged();
     }
 }

@@ -2,15 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use undercroft_engine::Stream;
 use undercroft_links::send::Sender;
 
 use crate::shared::replica::Replica;
-
-/// The longest time for which a waiting thread does not check whether the server stops (M4).
-const CHECK: Duration = Duration::from_millis(100);
 
 /// All replicas of the server.
 #[derive(Default)]
@@ -18,8 +14,6 @@ pub(crate) struct Registered {
     state: Mutex<State>,
     /// Notified when WAIT needs acknowledgements.
     pub(crate) wanted: Condvar,
-    /// Notified when acknowledgements have been requested, or have arrived.
-    acknowledged: Condvar,
     /// Whether the log has named the keys that replicas do not receive.
     pub(crate) has_told_left_out: AtomicBool,
     /// The writer of the stream, while the publisher runs. Taking a data set excludes sending.
@@ -75,38 +69,6 @@ impl Registered {
         state.stream = Some(stream);
         for replica in &state.replicas {
             replica.waker.wake();
-        }
-        drop(state);
-        self.acknowledged.notify_all();
-    }
-
-    /// Announces that a replica has acknowledged a part of the stream.
-    pub(crate) fn note_acknowledged(&self) {
-        // Acquire the lock, so that no thread is between checking the offsets and waiting.
-        drop(self.state());
-        self.acknowledged.notify_all();
-    }
-
-    /// Waits until a condition holds, a deadline passes or the server stops. Returns whether it
-    /// holds.
-    pub(crate) fn wait_for(
-        &self,
-        deadline: Option<Instant>,
-        is_stopping: impl Fn() -> bool,
-        holds: impl Fn(&State) -> bool,
-    ) -> bool {
-        let mut state = self.state();
-        loop {
-            if holds(&state) {
-                return true;
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) || is_stopping() {
-                return false;
-            }
-            let time = left.map_or(CHECK, |left| left.min(CHECK));
-            let waited = self.acknowledged.wait_timeout(state, time);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

@@ -73,7 +73,7 @@ impl Card {
         info.no_evict = session.no_evict;
         info.no_touch = session.no_touch;
         info.monitors = session.monitors;
-        info.blocked = parked || session.waiting.is_some();
+        info.blocked = parked || session.waiting.is_some() || session.waits_for_replicas();
         info.queued = session.queued();
         info.buffers = session.activity.buffers;
         if let Some(command) = session.activity.last_command {

@@ -121,6 +121,11 @@ impl Replica {
         self.acknowledged.load(Ordering::Acquire)
     }
 
+    /// Returns the time of the last acknowledgement in Unix milliseconds.
+    pub(crate) fn heard(&self) -> i64 {
+        self.heard.load(Ordering::Acquire)
+    }
+
     /// Returns the time since the last acknowledgement in seconds.
     pub(crate) fn lag(&self, now: i64) -> u64 {
         (now - self.heard.load(Ordering::Acquire)).max(0) as u64 / 1000

@@ -1,13 +1,76 @@
 //! Implements the server's interface for commands about its replicas.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use undercroft_commands::context::{Replicas, StreamFacts};
 
-use crate::shared::registered::State;
+use undercroft_engine::rdb::RdbVersion;
+
 use crate::shared::replica::Replica;
 use crate::shared::state::Shared;
+
+/// The least progress of the time until which the replicas suffice that is worth a change of the store, in
+/// milliseconds.
+const PROGRESS: u64 = 250;
+
+impl Shared {
+    /// Returns the version of the format that all replicas understand. Replicas of Redis before 7.2 do not
+    /// tell their versions.
+    pub(crate) fn replica_version(&self) -> RdbVersion {
+        match &self.process.config.value("replica-rdb-version").text()[..] {
+            b"9" => RdbVersion::V9,
+            _ => RdbVersion::V10,
+        }
+    }
+
+    /// Records in the store until when its replicas suffice for `min-replicas-to-write`, for the programs
+    /// that map the store. The time passes by itself if replicas are gone, or if this server is.
+    pub(crate) fn renew_requirement(&self) {
+        let config = &self.process.config;
+        let store = self.store();
+        let is_required = config.requires_replicas();
+        // Commands on connections count the replicas at their own moment.
+        store.count_replicas_itself(is_required);
+        if !is_required {
+            return;
+        }
+        let (count, seconds) = config.required_replicas();
+        let until = self.suffice_until(count, seconds);
+        let recorded = store.replicas_suffice_until().unwrap_or(0);
+        let now = self.process.now_microseconds().unsigned_abs() / 1000;
+        let is_same = match (recorded, until) {
+            // A time that has passed is as good as any other.
+            (1.., None) => recorded < now,
+            (_, None) => false,
+            (_, Some(until)) => (until.saturating_sub(PROGRESS)..=until).contains(&recorded),
+        };
+        if is_same || until.is_none() && self.is_sent_by_another() {
+            return;
+        }
+        // Retried in the next round.
+        let _ = store.require_replicas_after(Some(until.unwrap_or(1)));
+    }
+
+    /// Returns the time at which the last acknowledgement of one of the latest `count` replicas will be
+    /// too old, in Unix milliseconds, or `None` if there are fewer replicas.
+    fn suffice_until(&self, count: usize, seconds: u64) -> Option<u64> {
+        let state = self.replicas.state();
+        let counted = state
+            .replicas
+            .iter()
+            .filter(|replica| replica.acknowledges && replica.is_online());
+        let mut heard: Vec<i64> = counted.map(|replica| replica.heard()).collect();
+        heard.sort_unstable_by(|one, other| other.cmp(one));
+        let heard = heard.get(count.checked_sub(1)?)?.unsigned_abs();
+        // An age is rounded down to seconds.
+        Some(heard.saturating_add(seconds.saturating_add(1).saturating_mul(1000)) - 1)
+    }
+
+    /// Returns whether another process sends the changes of the store, and counts the replicas.
+    fn is_sent_by_another(&self) -> bool {
+        !self.replicas.state().is_publishing && matches!(self.store().lock_sending(), Ok(None))
+    }
+}
 
 impl Replicas for Shared {
     fn facts(&self) -> StreamFacts {
@@ -34,23 +97,22 @@ impl Replicas for Shared {
         state.count(end)
     }
 
-    fn wait(&self, count: usize, timeout: Option<Duration>) -> usize {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
-        let registered = &self.replicas;
-        let request = {
-            let mut state = registered.state();
-            state.requests += 1;
-            state.requests
-        };
-        registered.wanted.notify_all();
-        let is_sent = |state: &State| state.sent_requests >= request;
-        let is_stopping = || self.stopping();
-        if !registered.wait_for(deadline, is_stopping, is_sent) {
-            return 0;
-        }
-        let offset = registered.state().requested;
-        registered.wait_for(deadline, is_stopping, |state| state.count(offset) >= count);
-        registered.state().count(offset)
+    fn request_acknowledgements(&self) -> u64 {
+        let mut state = self.replicas.state();
+        state.requests += 1;
+        let request = state.requests;
+        drop(state);
+        self.replicas.wanted.notify_all();
+        request
+    }
+
+    fn requested_position(&self, request: u64) -> Option<u64> {
+        let state = self.replicas.state();
+        (state.sent_requests >= request).then_some(state.requested)
+    }
+
+    fn count_acknowledged_at(&self, position: u64) -> usize {
+        self.replicas.state().count(position)
     }
 
     fn count_recent(&self, seconds: u64) -> usize {

@@ -138,7 +138,8 @@ impl Worker {
             }
             connection.session.activity.last_command_at = now;
             let (shared, limits) = (&*self.shared, &self.limits);
-            if connection.session.waiting.is_some() {
+            let session = &connection.session;
+            if session.waiting.is_some() || session.waits_for_replicas() {
                 let next = connection.read_ahead(limits, &mut self.space);
                 return self.settle(token, next);
             }

@@ -166,6 +166,11 @@ impl Worker {
         if let Some(wait) = &connection.session.waiting {
             self.blocked.add(wait, token, &self.shared);
         }
+        let waits = connection.session.waits_for_replicas();
+        if waits != connection.is_counted {
+            connection.is_counted = waits;
+            self.shared.block(if waits { 1 } else { -1 });
+        }
         connection.update_card();
         let registered = connection.registered.unwrap_or_default();
         let interest = match next {
@@ -277,6 +282,9 @@ impl Worker {
         }
         if let Some(wait) = &connection.session.waiting {
             self.blocked.give_up(wait, &self.shared, self.index);
+        }
+        if connection.is_counted {
+            self.shared.block(-1);
         }
         if connection.session.tracking.is_some() {
             self.shared.tracking.end(connection.card.id);

@@ -65,6 +65,7 @@ impl Upkeep {
                 _ => regularly,
             };
         shared.watch_users();
+        shared.renew_requirement();
         if now >= self.next_sample {
             self.next_sample = now + regularly;
             self.sample(shared, now);

@@ -87,7 +87,7 @@ fn permit(
         && !flags.no_writes
         && let Some(refusal) = &write_refusal
     {
-        return Err(match context.store.store().refuses_changes() {
+        return Err(match context.store.store().is_replica() {
             true => CommandError::fixed(
                 "READONLY You can not run script with write flag on readonly replica.",
             ),

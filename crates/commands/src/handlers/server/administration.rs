@@ -165,6 +165,14 @@ fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
             _ => Ok(()),
         }
     })?;
+    let of_replicas = |(name, _): &(&[u8], &[u8])| {
+        name.get(..4)
+            .is_some_and(|start| start.eq_ignore_ascii_case(b"min-"))
+    };
+    if pairs.iter().any(of_replicas) && !host.config().requires_replicas() {
+        // A server that requires replicas says so again.
+        store.store().require_replicas_after(None)?;
+    }
     host.slowlog().configure(host.config());
     host.latency().configure(host.config());
     context.choose_way();

@@ -11,6 +11,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
 use crate::handlers::server::persistence::take_own_thread;
 use crate::reply::Reply;
+use crate::session::retried::RetriedWait;
 
 /// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[("replica.wait", wait)];
@@ -41,7 +42,19 @@ fn wait(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     // As for other commands that wait, a call within EXEC does not.
     let is_within = context.session.transaction.queue.is_some();
     if timeout == 0 || is_within || store.has_applied_in(lane, offset)? {
+        context.session.retried = None;
         reply.integer(store.has_applied_in(lane, offset)?.into());
+        return Ok(());
+    }
+    if !context.session.is_embedded() {
+        let retried = &mut context.session.retried;
+        let wait = retried
+            .get_or_insert_with(|| RetriedWait::new(Some(Duration::from_millis(timeout)), None));
+        if !context.host.control.is_stopping() {
+            wait.pause()?;
+        }
+        *retried = None;
+        reply.integer(0);
         return Ok(());
     }
     take_own_thread(context)?;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use undercroft_numbers::parse_integer;
 
-use super::persistence::take_own_thread;
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
 use crate::reply::Reply;
+use crate::session::retried::RetriedWait;
 use crate::session::{ReplicaOptions, ReplicaRequest};
 
 /// Maps each command in this file to its handler.
@@ -153,8 +153,23 @@ fn wait(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     let acknowledged = match context.session.transaction.queue.is_some() || count == 0 {
         true => replicas.count_acknowledged(),
         false => {
-            take_own_thread(context)?;
-            replicas.wait(count, timeout)
+            let retried = &mut context.session.retried;
+            let wait = retried.get_or_insert_with(|| {
+                let request = replicas.request_acknowledgements();
+                RetriedWait::new(timeout, Some(request))
+            });
+            if let Some(position) = wait.request.and_then(|r| replicas.requested_position(r)) {
+                wait.request = None;
+                wait.position = Some(position);
+            }
+            let position = wait.position;
+            let count_at = |position| replicas.count_acknowledged_at(position);
+            let acknowledged = position.map_or(0, count_at);
+            if acknowledged < count && !context.host.control.is_stopping() {
+                wait.pause()?;
+            }
+            *retried = None;
+            acknowledged
         }
     };
     reply.integer(acknowledged as i64);

@@ -1,6 +1,5 @@
-//! Tests real servers as replicas of `undercroft serve`: after random commands of every family, they
-//! have the same data, also when connections are cut, the backlog is lost, the server is killed, and
-//! other processes change the store without a server.
+//! After random commands of every family, replicas have the data of the store, also when connections are
+//! cut, the backlog is lost, the server is killed, and other processes change the store without a server.
 
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
@@ -19,13 +18,13 @@ use undercroft_conformance::servers::{
 };
 
 /// Our server and a replica of it.
-struct Pair {
-    ours: Server,
-    replica: Server,
-    changes: Changes,
+pub(crate) struct Pair {
+    pub(crate) ours: Server,
+    pub(crate) replica: Server,
+    pub(crate) changes: Changes,
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     // The address space of a snapshot is as large as the store's.
     Settings {
         memory_max: None,
@@ -35,7 +34,7 @@ fn settings() -> Settings {
 
 impl Pair {
     /// Starts a server with some data, and a server that does not follow it yet.
-    fn start(seed: u64, kind: Kind, without: &[&str]) -> Option<Pair> {
+    pub(crate) fn start(seed: u64, kind: Kind, without: &[&str]) -> Option<Pair> {
         let ours = start_undercroft(settings()).expect("undercroft starts")?;
         let replica = Server::start(kind, settings()).expect("the replica starts");
         let changes = Changes::new(seed, ours.address(), without);
@@ -48,26 +47,26 @@ impl Pair {
         Some(pair)
     }
 
-    fn change(&mut self, commands: usize) {
+    pub(crate) fn change(&mut self, commands: usize) {
         self.changes.make(commands);
     }
 
-    fn follow(&self) {
+    pub(crate) fn follow(&self) {
         self.follow_at(self.ours.address());
     }
 
-    fn follow_at(&self, source: &Address) {
+    pub(crate) fn follow_at(&self, source: &Address) {
         replicate(source, self.replica.address());
     }
 
     /// Waits until the replica has applied everything, and compares the data.
-    fn compare(&mut self) {
+    pub(crate) fn compare(&mut self) {
         self.compare_at(&self.ours.address().clone());
     }
 
     /// Waits until the replica of a server of the store has applied everything, and compares the
     /// data.
-    fn compare_at(&mut self, source: &Address) {
+    pub(crate) fn compare_at(&mut self, source: &Address) {
         let mut ours = connect(source);
         let start = Instant::now();
         loop {
@@ -87,7 +86,7 @@ impl Pair {
         assert_eq!(found, None, "{}", self.describe());
     }
 
-    fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let mut client = Client::connect(self.ours.address()).expect("it accepts");
         let info = text(&client.call(["INFO", "replication"]).expect("a reply"));
         let (source, replica) = (self.ours.log(), self.replica.log());
@@ -149,16 +148,25 @@ fn cut_connection_of_a_replica_continues_with_the_next_change() {
 }
 
 /// A further server of a store, which is killed at the end.
-struct Further(Child);
+pub(crate) struct Further(Child);
 
 impl Further {
-    fn start(store: &Path, port: u16) -> Further {
+    pub(crate) fn start(store: &Path, port: u16) -> Further {
+        Further::start_with(store, port, &[])
+    }
+
+    /// Starts a server with further options.
+    pub(crate) fn start_with(store: &Path, port: u16, options: &[&str]) -> Further {
         let program = undercroft_binary().expect("the program");
         let mut process = Process::new(program);
         process.arg("serve").arg("--store").arg(store);
         process.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
-        let quiet = process.stdout(Stdio::null());
+        let quiet = process.args(options).stdout(Stdio::null());
         Further(quiet.spawn().expect("it starts"))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
     }
 }
 
