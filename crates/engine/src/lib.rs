@@ -174,8 +174,8 @@ pub mod strings {
 /// Values in the RDB format, as RDB files contain them, DUMP returns them and RESTORE accepts them.
 pub mod rdb {
     pub use crate::keyspace::dump::{
-        DecodedString, decode, decode_string, decode_string_onto, dump, encode, encode_length,
-        encode_string, restore,
+        DecodedString, decode, decode_string, decode_string_onto, dump, dump_as, encode,
+        encode_length, encode_string, restore,
     };
     pub use crate::rdb_form::{
         ExpiringHash, RdbVersion, RestoreError, decode_expiring_hash, dump_libraries,

@@ -11,5 +11,6 @@ mod lag;
 mod promotion;
 mod served;
 mod sources;
+mod storm;
 mod support;
 mod tls;

@@ -238,6 +238,8 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("repl-backlog-ttl", Integer(3600, 0, i64::MAX)),
     Parameter::new("repl-timeout", Integer(60, 1, INT)),
     Parameter::new("repl-ping-replica-period", Integer(10, 1, INT)).alias("repl-ping-slave-period"),
+    // The version of the data set and of the commands that replicas understand.
+    Parameter::new("replica-rdb-version", Choice("10", &["9", "10"])),
     Parameter::new("timeout", Integer(0, 0, INT)),
     Parameter::new("tcp-keepalive", Integer(300, 0, INT)),
     Parameter::fixed("tcp-backlog", Integer(511, 0, INT)),

@@ -42,6 +42,7 @@ fn harmless(parameter: &&Parameter) -> bool {
         // Redis has no such parameters.
         "checkpoint-rate",
         "migrate-hosts",
+        "replica-rdb-version",
         "audit-log",
         "audit-log-required",
         "sandbox",
@@ -235,7 +236,8 @@ fn patterns_match_the_same_names() {
             .map(|(name, _)| name)
             // Redis has `appendonly` and `appendfsync` only, and MIGRATE reaches every host.
             .filter(|name| {
-                let own: [&[u8]; 10] = [
+                let own: [&[u8]; 11] = [
+                    b"replica-rdb-version",
                     b"tls-auth-clients-user",
                     b"unixsocketgroup",
                     b"proxy-protocol",

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::rdb_form::payload::{RestoreError, seal, verify};
+use crate::rdb_form::payload::{RestoreError, seal_as, verify};
 use crate::rdb_form::{Input, Output, RdbVersion};
 use crate::structures::bulk::Draft;
 use crate::structures::ranges::Ranges;
@@ -18,12 +18,22 @@ const COMPARED_MAX: usize = 12;
 /// Returns the DUMP payload of a value whose items are given in the format of
 /// [`Entry::append_items`](crate::Entry::append_items). O(value).
 pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8> {
+    dump_as(RdbVersion::V10, value_type, encoding, items)
+}
+
+/// Returns the payload of a value like [`dump`], in a version that a server may understand which does not
+/// understand that of DUMP. O(value).
+pub fn dump_as(
+    version: RdbVersion,
+    value_type: ValueType,
+    encoding: Encoding,
+    items: &Ranges,
+) -> Vec<u8> {
     let mut out = Output::default();
-    let version = RdbVersion::V10;
     value_type
         .contract()
         .dump(encoding, items, version, &mut out);
-    seal(out.into_bytes())
+    seal_as(out.into_bytes(), version as u16)
 }
 
 /// Decodes a payload and returns the type and the items of its value. Each string in the value can
@@ -160,6 +170,7 @@ fn differ<'t>(texts: impl Iterator<Item = &'t [u8]>, count: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rdb_form::payload::seal;
 
     const LIMIT: usize = 512 << 20;
 

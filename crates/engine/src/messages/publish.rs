@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::glob::{Case, matches};
 use crate::handle::store::Store;
 use crate::messages::parcel;
-use crate::messages::receivers::{Places, collect, places_of};
+use crate::messages::receivers::{OBSERVER, Places, collect, is_of_notifications, places_of};
 use crate::structures::entry::Entry;
 use crate::structures::roots::{KEYS, PATTERN_CHANGES, Root};
 use crate::structures::walk::scan_bucket;
@@ -42,7 +42,10 @@ struct KnownPatterns {
 struct Address {
     hash: u64,
     places: Places,
+    /// The number of receivers, without the sender of changes to replicas.
     receivers: u64,
+    /// Whether the message must be written to the message ring.
+    is_heard: bool,
     /// Whether some of the subscribed seats in `places` belong to dead processes.
     some_dead: bool,
     /// Whether the channel itself has subscribers.
@@ -130,7 +133,7 @@ impl Store {
         name: &[u8],
         bodies: &[&[u8]],
     ) -> Result<(), Error> {
-        if address.receivers > 0 {
+        if address.is_heard {
             let sent = self
                 .segment
                 .append_all(kind.pack(), address.hash, name, bodies);
@@ -197,9 +200,9 @@ impl Store {
         let Some(patterns) = patterns else {
             return;
         };
-        let matching = patterns
-            .iter()
-            .filter(|(pattern, places)| is_match(pattern, name) && self.count_living(places).1);
+        let matching = patterns.iter().filter(|(pattern, places)| {
+            (pattern == OBSERVER || is_match(pattern, name)) && self.count_living(places).1
+        });
         let names: Vec<Vec<u8>> = matching.map(|(pattern, _)| pattern.clone()).collect();
         let _ = self.forget_dead(Topic::Pattern, &names);
     }
@@ -217,7 +220,7 @@ impl Access<'_> {
     pub fn publish_all(&self, topic: Topic, name: &[u8], bodies: &[&[u8]]) -> Result<u64, Error> {
         let store = self.store;
         let address = self.address(topic, name)?;
-        if address.receivers > 0 && bodies.iter().any(|body| !store.fits(name, body)) {
+        if address.is_heard && bodies.iter().any(|body| !store.fits(name, body)) {
             return self.publish_parcels(&address, topic, name, bodies);
         }
         self.send_all(&address, MessageKind::whole(topic), name, bodies)?;
@@ -265,7 +268,7 @@ impl Access<'_> {
             body: body.to_vec(),
         };
         if let Some(running) = self.running {
-            if address.receivers > 0 {
+            if address.is_heard {
                 for body in bodies {
                     running.post(Post::QueuedMessage(letter(body)));
                 }
@@ -293,14 +296,19 @@ impl Access<'_> {
         let (mut places, patterned) = self.read(ShardSet::one(key.shard), |reader| {
             let mut places = Places::new();
             collect(reader.view(), topic, &key, &mut places)?;
-            let patterned = topic == Topic::Channel && patterns.get(reader.view(), KEYS) != 0;
+            let patterned = patterns.get(reader.view(), KEYS) != 0;
             Ok::<_, Error>((places, patterned))
         })?;
         let direct = !places.is_empty();
+        let mut observers = Places::new();
         let patterns = if patterned {
             let patterns = self.patterns()?;
             for (pattern, subscribed) in patterns.iter() {
-                if is_match(pattern, name) {
+                if pattern == OBSERVER {
+                    if !is_of_notifications(name) {
+                        observers.extend_from_slice(subscribed);
+                    }
+                } else if topic == Topic::Channel && is_match(pattern, name) {
                     places.extend_from_slice(subscribed);
                 }
             }
@@ -310,11 +318,19 @@ impl Access<'_> {
         };
         // Count before sending, so that a receiver that exits right after receiving the message is
         // still counted.
-        let (receivers, some_dead) = store.count_living(&places);
+        let (receivers, mut some_dead) = store.count_living(&places);
+        let mut is_heard = receivers > 0;
+        if !observers.is_empty() {
+            let (observing, some_died) = store.count_living(&observers);
+            is_heard |= observing > 0;
+            some_dead |= some_died;
+            places.extend(observers);
+        }
         Ok(Address {
             hash: key.hash,
             places,
             receivers,
+            is_heard,
             some_dead,
             direct,
             patterns,
@@ -343,7 +359,7 @@ impl Access<'_> {
             if some_dead && self.store.writable() && !self.is_running() {
                 dead.push(name.clone());
             }
-            if receivers > 0 {
+            if receivers > 0 && !(topic == Topic::Pattern && name == OBSERVER) {
                 names.push(name);
             }
         }

@@ -27,6 +27,15 @@ const STEP: usize = 64;
 /// The maximum length in bytes of a list that is copied without first revalidating the view (R3).
 const SHORT: u64 = 4096;
 
+/// The pattern under which the sender of a store's changes to replicas subscribes to the messages of all
+/// channels and shard channels. It is no receiver: publishers and clients do not count it.
+pub(crate) const OBSERVER: &[u8] = b"\0replicas";
+
+/// Returns whether a channel is one of keyspace notifications. Replicas make their own.
+pub(crate) fn is_of_notifications(channel: &[u8]) -> bool {
+    channel.starts_with(b"__keyspace@") || channel.starts_with(b"__keyevent@")
+}
+
 /// Messages, each as a channel and a payload.
 type Letters = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -9,6 +9,7 @@ use undercroft_memory::{Look, Patience, Polling, RingReader, RingRecord, SeatNam
 
 use crate::error::Error;
 use crate::handle::store::Store;
+use crate::messages::receivers::OBSERVER;
 use crate::messages::seating::Seating;
 use crate::messages::subscriptions::Subscriptions;
 use crate::messages::unsent::Departure;
@@ -207,6 +208,15 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             self.subscriptions.add(topic, hash, name, tail, count);
         }
         Ok(())
+    }
+
+    /// Subscribes to the messages of all channels and shard channels, except for keyspace notifications,
+    /// without being counted as a receiver. The sender of changes to replicas does so.
+    ///
+    /// # Errors
+    /// Returns the errors of [`subscribe`](Self::subscribe).
+    pub fn observe(&mut self) -> Result<(), Error> {
+        self.subscribe(Topic::Pattern, &[OBSERVER])
     }
 
     /// Cancels one subscription to each of the names. Ignores names without a subscription.

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use undercroft_memory::{self as memory, RingCounts, RingRecord, counter_of};
 
 use crate::messages::publish::is_match;
+use crate::messages::receivers::{OBSERVER, is_of_notifications};
 use crate::transaction::message::Topic;
 
 const COUNTERS: usize = memory::layout::ring::COUNTER_COUNT as usize;
@@ -48,6 +49,16 @@ struct Pattern {
     pattern: Arc<[u8]>,
     count: u64,
     since: u64,
+}
+
+impl Pattern {
+    /// Returns whether the messages of a channel or a shard channel arrive because of the pattern.
+    fn matches(&self, topic: Topic, name: &[u8]) -> bool {
+        match &*self.pattern == OBSERVER {
+            true => !is_of_notifications(name),
+            false => topic == Topic::Channel && is_match(&self.pattern, name),
+        }
+    }
 }
 
 /// All subscriptions of one subscriber.
@@ -190,11 +201,9 @@ impl Subscriptions {
             *count = record.count.max(*count);
         }
         matched.clear();
-        if topic == Topic::Channel {
-            for known in &self.patterns {
-                if known.since <= record.at && is_match(&known.pattern, name) {
-                    matched.push(known.pattern.clone());
-                }
+        for known in &self.patterns {
+            if known.since <= record.at && known.matches(topic, name) {
+                matched.push(known.pattern.clone());
             }
         }
         self.find(topic, record.hash, name)
@@ -203,8 +212,7 @@ impl Subscriptions {
 
     /// Returns whether a record is for this subscriber, without counting the record as reached.
     pub(crate) fn wants(&self, record: &RingRecord, topic: Topic, name: &[u8]) -> bool {
-        let matches = |known: &Pattern| is_match(&known.pattern, name);
-        topic == Topic::Channel && self.patterns.iter().any(matches)
+        self.patterns.iter().any(|known| known.matches(topic, name))
             || self.find(topic, record.hash, name).is_some()
     }
 

@@ -29,9 +29,14 @@ impl RestoreError {
     }
 }
 
-/// Appends the footer: the version and the checksum.
-pub(crate) fn seal(mut payload: Vec<u8>) -> Vec<u8> {
-    payload.extend(RDB_VERSION.to_le_bytes());
+/// Appends the footer: the version that DUMP writes, and the checksum.
+pub(crate) fn seal(payload: Vec<u8>) -> Vec<u8> {
+    seal_as(payload, RDB_VERSION)
+}
+
+/// Appends the footer: a version and the checksum.
+pub(crate) fn seal_as(mut payload: Vec<u8>, version: u16) -> Vec<u8> {
+    payload.extend(version.to_le_bytes());
     let checksum = CHECKSUM.checksum(&payload);
     payload.extend(checksum.to_le_bytes());
     payload

@@ -21,7 +21,7 @@ use crate::handle::store::Store;
 use crate::store::replication::{REPLICATION_ID, source_text};
 use crate::structures::byte_queue::BACKLOG_QUEUE;
 use crate::structures::roots::{BACKLOG_SENT, CHANGES_LOST, SOURCE};
-use crate::transaction::change_log::{check_changes, log_of, parse_changes};
+use crate::transaction::change_log::{check_changes, complete_changes, log_of, parse_changes};
 use crate::transaction::effect::Change;
 use crate::transaction::writer::{Expiry, Writer};
 
@@ -215,22 +215,6 @@ impl Store {
         })
     }
 
-    /// Returns whether a change was logged after `ends`. One load for each shard.
-    ///
-    /// # Errors
-    /// Fails if the store is damaged.
-    pub fn has_changes_after(&self, ends: &LogEnds) -> Result<bool, Error> {
-        for (shard, &end) in ends.0.iter().enumerate() {
-            let now = self.read(ShardSet::one(shard), |reader| {
-                Ok::<_, Error>(log_of(shard).end(reader.view()))
-            })?;
-            if now != end {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Returns the changes that were logged after `ends`. The values of the keys have changed at
     /// least so far when this returns. O(changes).
     ///
@@ -248,6 +232,59 @@ impl Store {
             all.ends.0.append(&mut one.ends.0);
         }
         Ok(all)
+    }
+
+    /// Returns the first changes that were logged after `ends`: about `most` bytes of each shard's log, but
+    /// at least one change, if there is one. The values of the keys have changed at least so far when
+    /// this returns. O(log before the changes / 8 KiB + changes).
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn first_changes_after(&self, ends: &LogEnds, most: u64) -> Result<Changes, Error> {
+        let mut all = Changes::default();
+        for (shard, &from) in ends.0.iter().enumerate() {
+            let bytes = self.read(ShardSet::one(shard), |reader| {
+                let (view, log) = (reader.view(), log_of(shard));
+                let mut bytes = Vec::new();
+                if !log.exists(view) || log.start(view) > from {
+                    return Ok(bytes);
+                }
+                let mut length = most;
+                loop {
+                    bytes.clear();
+                    log.read(view, from, length, &mut bytes)?;
+                    let complete = complete_changes(shard, &bytes);
+                    if complete > 0 || (bytes.len() as u64) < length {
+                        // The rest is damaged if it is the end of the log.
+                        if (bytes.len() as u64) < length {
+                            check_changes(shard, &bytes)?;
+                        }
+                        bytes.truncate(complete);
+                        return Ok::<_, Error>(bytes);
+                    }
+                    // The first record is longer.
+                    length = length.saturating_mul(2);
+                }
+            })?;
+            all.ends.0.push(from + bytes.len() as u64);
+            all.logs.push(bytes);
+        }
+        Ok(all)
+    }
+
+    /// Returns the number of bytes that were logged after `ends`. One load for each shard.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn logged_after(&self, ends: &LogEnds) -> Result<u64, Error> {
+        let mut sum = 0;
+        for (shard, &end) in ends.0.iter().enumerate() {
+            let now = self.read(ShardSet::one(shard), |reader| {
+                Ok::<_, Error>(log_of(shard).end(reader.view()))
+            })?;
+            sum += now.saturating_sub(end);
+        }
+        Ok(sum)
     }
 
     /// Calls `look` with the changes that were logged after `ends`, at a moment between two
@@ -279,11 +316,32 @@ impl Store {
     /// Returns the errors of [`write`](Store::write). The bytes are then no part of the stream.
     pub fn append_to_stream(&self, bytes: &[u8], ends: &LogEnds) -> Result<(), Error> {
         self.discard_unsent()?;
-        let mut pieces = bytes.chunks(APPENDED_AT_ONCE).peekable();
-        while let Some(piece) = pieces.next_if(|piece| piece.len() == APPENDED_AT_ONCE) {
-            self.write(ShardSet::one(0), |writer| append_piece(writer, piece))?;
-        }
-        let last = pieces.next().unwrap_or_default();
+        self.complete_stream(bytes, ends)
+    }
+
+    /// Appends bytes to the backlog that are no part of the stream until
+    /// [`complete_stream`](Self::complete_stream) makes them one. O(bytes).
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write). Some of the bytes are then in the backlog, until
+    /// [`discard_unsent`](Self::discard_unsent).
+    pub fn append_unsent(&self, bytes: &[u8]) -> Result<(), Error> {
+        let mut pieces = bytes.chunks(APPENDED_AT_ONCE);
+        pieces.try_for_each(|piece| {
+            self.write(ShardSet::one(0), |writer| append_piece(writer, piece))
+        })
+    }
+
+    /// Appends bytes to those that [`append_unsent`](Self::append_unsent) has appended, makes all of them
+    /// part of the stream, and drops the changes before `ends`, which they contain, from the logs.
+    /// O(bytes).
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write). The bytes are then no part of the stream.
+    pub fn complete_stream(&self, bytes: &[u8], ends: &LogEnds) -> Result<(), Error> {
+        let whole = bytes.len() - bytes.len() % APPENDED_AT_ONCE;
+        let (first, last) = bytes.split_at(whole);
+        self.append_unsent(first)?;
         let unfinished = self.write(self.all_shards(), |writer| {
             append_piece(writer, last)?;
             let end = BACKLOG_QUEUE.end(writer.view());
@@ -308,8 +366,12 @@ impl Store {
         Ok(())
     }
 
-    /// Removes bytes that a killed sender has appended to the backlog without completing them.
-    fn discard_unsent(&self) -> Result<(), Error> {
+    /// Removes bytes that a sender has appended to the backlog without making them part of the stream,
+    /// because it failed or was killed.
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Store::write).
+    pub fn discard_unsent(&self) -> Result<(), Error> {
         let is_unsent = self.read(ShardSet::one(0), |reader| {
             let view = reader.view();
             Ok::<_, Error>(BACKLOG_QUEUE.end(view) != view.root(0, BACKLOG_SENT))

@@ -183,6 +183,15 @@ pub(crate) fn check_changes(shard: usize, mut bytes: &[u8]) -> Result<(), Error>
     Ok(())
 }
 
+/// Returns the number of bytes of the complete records at the beginning of a part of a shard's log.
+pub(crate) fn complete_changes(shard: usize, bytes: &[u8]) -> usize {
+    let mut complete = 0;
+    while let Some((_, length)) = parse_change(shard, &bytes[complete..]) {
+        complete += length;
+    }
+    complete
+}
+
 /// Iterates over the changes in the bytes of a shard's log, which must consist of [complete
 /// records](check_changes).
 pub(crate) fn parse_changes(shard: usize, mut bytes: &[u8]) -> impl Iterator<Item = Change<'_>> {

@@ -2,7 +2,7 @@
 
 use undercroft_engine::ValueType;
 use undercroft_engine::keyspace::{Delta, KeyState, ListEnds, StreamDelta};
-use undercroft_engine::rdb::dump;
+use undercroft_engine::rdb::{RdbVersion, dump_as};
 use undercroft_engine::streams::StreamId;
 use undercroft_resp::encode::command;
 
@@ -20,6 +20,8 @@ pub(super) struct Commands {
     pub(super) count: usize,
     /// The selected database, or `None` before the first SELECT.
     pub(super) database: Option<usize>,
+    /// Whether Redis 5.0 must understand the commands.
+    pub(super) is_old: bool,
 }
 
 impl Commands {
@@ -39,6 +41,15 @@ impl Commands {
         out.extend_from_slice(&self.out);
         command(&mut out, &["EXEC"]);
         out
+    }
+
+    /// Begins a transaction of any length, of which [`end_transaction`](Self::end_transaction) is the end.
+    pub(super) fn begin_transaction(&mut self) {
+        command(&mut self.out, &["MULTI"]);
+    }
+
+    pub(super) fn end_transaction(&mut self) {
+        command(&mut self.out, &["EXEC"]);
     }
 
     /// Adds SELECT, unless the database is already selected.
@@ -63,6 +74,10 @@ impl Commands {
                 let value = items.iter().next().unwrap_or_default();
                 match &expiry {
                     None => self.add(&[b"SET", key, value]),
+                    Some(expiry) if self.is_old => {
+                        self.add(&[b"SET", key, value]);
+                        self.add(&[b"PEXPIREAT", key, expiry.as_bytes()]);
+                    }
                     Some(expiry) => {
                         self.add(&[b"SET", key, value, b"PXAT", expiry.as_bytes()]);
                     }
@@ -89,7 +104,11 @@ impl Commands {
                 }
             }
             _ => {
-                let payload = dump(state.value_type, state.encoding, items);
+                let version = match self.is_old {
+                    true => RdbVersion::V9,
+                    false => RdbVersion::V10,
+                };
+                let payload = dump_as(version, state.value_type, state.encoding, items);
                 let expiry = expiry.as_deref().unwrap_or("0").as_bytes();
                 self.add(&[b"RESTORE", key, expiry, &payload, b"REPLACE", b"ABSTTL"]);
             }
@@ -145,8 +164,16 @@ impl Commands {
     }
 
     fn update_ends(&mut self, key: &[u8], ends: &ListEnds) {
-        for (name, count) in [(b"LPOP", ends.removed[0]), (b"RPOP", ends.removed[1])] {
-            if count > 0 {
+        let [left, right] = ends.removed;
+        if self.is_old && left > 0 {
+            self.add(&[b"LTRIM", key, left.to_string().as_bytes(), b"-1"]);
+        }
+        if self.is_old && right > 0 {
+            let last = format!("-{}", u128::from(right) + 1);
+            self.add(&[b"LTRIM", key, b"0", last.as_bytes()]);
+        }
+        for (name, count) in [(b"LPOP", left), (b"RPOP", right)] {
+            if count > 0 && !self.is_old {
                 self.add(&[name, key, count.to_string().as_bytes()]);
             }
         }

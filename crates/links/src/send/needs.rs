@@ -76,6 +76,16 @@ impl Part {
         }
     }
 
+    /// Returns whether the part is one of a stream.
+    fn is_of_stream(&self) -> bool {
+        use ChangedPart::{Entry, Trimmed};
+        match self {
+            Part::Group(_) | Part::Consumer(..) | Part::Pending(..) => true,
+            Part::Other(part) => matches!(part, Entry { .. } | Trimmed),
+            Part::Member(_) => false,
+        }
+    }
+
     /// Returns whether the part can be changed only once: repeating the change would add to it.
     fn is_once(&self) -> bool {
         use ChangedPart::{Entry, Items, Trimmed};
@@ -119,16 +129,22 @@ pub(super) struct Needs {
     /// The keys that changed since they were last read.
     unread: Vec<usize>,
     swapped: BTreeSet<usize>,
+    /// Whether a log has a record that a database was emptied.
+    has_emptied: bool,
     /// Whether the replica may have a part of the changes already.
     is_repeated: bool,
+    /// Whether the replica has no commands for the parts of streams.
+    has_whole_streams: bool,
 }
 
 impl Needs {
     /// Returns an empty collection. `is_repeated` indicates whether the replica may have a part of
-    /// the changes already; parts that can be changed only once are then not enough.
-    pub(super) fn new(is_repeated: bool) -> Needs {
+    /// the changes already; parts that can be changed only once are then not enough. `has_whole_streams`
+    /// indicates whether the replica has no commands for the parts of streams.
+    pub(super) fn new(is_repeated: bool, has_whole_streams: bool) -> Needs {
         Needs {
             is_repeated,
+            has_whole_streams,
             ..Needs::default()
         }
     }
@@ -138,14 +154,44 @@ impl Needs {
         !self.swapped.is_empty()
     }
 
+    /// Returns whether databases were emptied.
+    pub(super) fn has_emptied(&self) -> bool {
+        self.has_emptied
+    }
+
+    /// Reads the keys, each at a moment of its own, and calls `take` with one after the other, so that
+    /// there is only one value in memory at a time.
+    pub(super) fn take_each(
+        self,
+        store: &Store,
+        take: &mut dyn FnMut(Needs) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        take(Needs {
+            operations: self.operations,
+            ..Needs::default()
+        })?;
+        for mut key in self.keys {
+            let shards = store.shards_of([&store.key(&key.name)]);
+            key.update = Some(store.read(shards, |reader| read(reader, &key))?);
+            take(Needs {
+                keys: vec![key],
+                ..Needs::default()
+            })?;
+        }
+        Ok(())
+    }
+
     /// Adds changes, which come after those that were added before.
     pub(super) fn add(&mut self, changes: &Changes) {
         for change in changes.iter() {
+            self.has_emptied |= matches!(change, Change::Emptied { .. });
             match change {
                 Change::Key(database, key, _) => self.require(database, key, Need::Complete),
                 Change::Part(database, key, part) => {
                     let part = Part::of(part);
-                    let need = match self.is_repeated && part.is_once() {
+                    let is_whole = self.is_repeated && part.is_once()
+                        || self.has_whole_streams && part.is_of_stream();
+                    let need = match is_whole {
                         true => Need::Complete,
                         false => Need::Parts(vec![part]),
                     };
@@ -214,7 +260,7 @@ impl Needs {
         reader: &Reader<'_, '_>,
         changes: &Changes,
     ) -> Result<Needs, Error> {
-        let mut late = Needs::new(self.is_repeated);
+        let mut late = Needs::new(self.is_repeated, self.has_whole_streams);
         for &at in &self.unread {
             let key = &self.keys[at];
             late.require(key.database, &key.name, key.need.clone());

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use undercroft_engine::rdb::dump_libraries;
+use undercroft_engine::rdb::{RdbVersion, dump_libraries};
 use undercroft_engine::{Error, LogEnds, REPLICATION_ID, Store, Stream};
 
 use super::commands::Commands;
@@ -14,6 +14,9 @@ const FEW: usize = 16 << 10;
 /// The maximum number of rounds that read keys in advance. If other processes change keys faster
 /// than they can be read, the keys of the last round are read at one moment, however many there are.
 const ROUNDS_MAX: usize = 8;
+/// The number of bytes of logged changes, and of commands, that are in memory at a time. More changes,
+/// as after a time without a sender, are appended to the backlog in pieces.
+const PIECE: u64 = 1 << 20;
 
 /// The process that sends a store's changes. There must be one at a time for a store.
 #[derive(Debug)]
@@ -24,6 +27,18 @@ pub struct Sender {
     /// Whether a data set was taken since the last changes were sent. It contains some of the next
     /// changes already.
     is_after_data_set: bool,
+    /// The number of bytes of a piece.
+    piece: u64,
+    /// Whether Redis 5.0 must understand the stream.
+    is_old: bool,
+}
+
+/// The part of the stream's transaction that is in the backlog, but not yet part of the stream.
+#[derive(Debug)]
+struct Unsent {
+    commands: Commands,
+    /// The number of bytes in the backlog.
+    appended: u64,
 }
 
 /// The outcome of a round of [`Sender::send`].
@@ -65,7 +80,23 @@ impl Sender {
             stream,
             // An earlier sender may have.
             is_after_data_set: true,
+            piece: PIECE,
+            is_old: false,
         })
+    }
+
+    /// Sets the number of bytes of logged changes, and of commands, that are in memory at a time. The
+    /// memory that [`send`](Self::send) uses is at most about 16 times this, plus three times the largest
+    /// value.
+    pub fn set_piece(&mut self, bytes: u64) {
+        self.piece = bytes;
+    }
+
+    /// Chooses the commands of the next changes: those of Redis 7.0, or, for [`RdbVersion::V9`], only
+    /// those that Redis 5.0 has. It has no function libraries, and no commands for some parts of streams,
+    /// which are sent completely.
+    pub fn set_version(&mut self, version: RdbVersion) {
+        self.is_old = version == RdbVersion::V9;
     }
 
     /// Returns the stream, as it was after the last call of [`send`](Self::send).
@@ -79,25 +110,36 @@ impl Sender {
     }
 
     /// Appends the changes that were made since the last call, as one transaction, followed by the
-    /// commands in `after`. O(changed keys and their values).
+    /// commands in `after`. If the transaction has more than `most` bytes, begins another stream instead:
+    /// a replica that cannot keep so much needs a data set in any case. O(changed keys and their values).
     ///
     /// # Errors
     /// Fails if the store is damaged or out of memory.
     pub fn send(
         &mut self,
         store: &Store,
-        after: &[u8],
+        (after, most): (&[u8], u64),
         new_id: &dyn Fn() -> [u8; REPLICATION_ID],
     ) -> Result<Sent, Error> {
         let Some(stream) = store.stream()? else {
             return self.restart(store, new_id());
         };
         self.stream = stream;
-        if after.is_empty() && !store.has_changes_after(&self.ends)? {
+        let logged = store.logged_after(&self.ends)?;
+        if after.is_empty() && logged == 0 {
             return Ok(Sent::Nothing);
         }
-        let mut needs = Needs::new(self.is_after_data_set);
+        store.discard_unsent()?;
         let mut ends = self.ends.clone();
+        let unsent = match logged > self.piece {
+            false => None,
+            true => match self.append_pieces(store, &mut ends, most)? {
+                None => return self.restart(store, new_id()),
+                unsent => unsent,
+            },
+        };
+        // The commands of the pieces contain a part of the next changes already.
+        let mut needs = Needs::new(self.is_after_data_set || unsent.is_some(), self.is_old);
         for _ in 0..ROUNDS_MAX {
             let found = store.changes_after(&ends)?;
             if found.length() <= FEW {
@@ -110,17 +152,76 @@ impl Sender {
         let (late, found) =
             store.changes_until_now(&ends, |reader, changes| needs.read_late(reader, changes))?;
         needs.merge(late);
-        if self.is_after_data_set && needs.has_swaps() {
+        if (self.is_after_data_set || unsent.is_some()) && needs.has_swaps() {
             // The data set of a replica can be of a moment before or after the swap.
             return self.restart(store, new_id());
         }
-        let mut bytes = encode(store, needs)?;
+        let mut appended = 0;
+        let mut bytes = match unsent {
+            None => {
+                let mut commands = self.commands();
+                encode(store, needs, &mut commands)?;
+                commands.into_transaction()
+            }
+            Some(mut unsent) => {
+                encode(store, needs, &mut unsent.commands)?;
+                unsent.commands.end_transaction();
+                unsent.take(store)?;
+                appended = unsent.appended;
+                Vec::new()
+            }
+        };
         bytes.extend_from_slice(after);
-        store.append_to_stream(&bytes, &found.ends)?;
+        store.complete_stream(&bytes, &found.ends)?;
         self.ends = found.ends;
         self.is_after_data_set = false;
-        self.stream.end += bytes.len() as u64;
+        self.stream.end += appended + bytes.len() as u64;
         Ok(Sent::Changes)
+    }
+
+    /// Appends the commands for many changes to the backlog, and moves `ends` to the few changes after
+    /// them. Their keys are read one after the other, so they are part of a transaction that is completed
+    /// with the keys that have changed meanwhile. Returns `None` if the replicas need a data set: the
+    /// transaction is too long, or databases were swapped or emptied, whose keys have an order.
+    fn append_pieces(
+        &self,
+        store: &Store,
+        ends: &mut LogEnds,
+        most: u64,
+    ) -> Result<Option<Unsent>, Error> {
+        let shards = store.all_shards().iter().count() as u64;
+        let mut unsent = Unsent {
+            commands: self.commands(),
+            appended: 0,
+        };
+        unsent.commands.begin_transaction();
+        while store.logged_after(ends)? > self.piece.min(FEW as u64) {
+            let found = store.first_changes_after(ends, self.piece.div_ceil(shards))?;
+            let mut needs = Needs::new(true, self.is_old);
+            needs.add(&found);
+            if needs.has_swaps() || needs.has_emptied() {
+                return Ok(None);
+            }
+            *ends = found.ends;
+            needs.take_each(store, &mut |needs| {
+                encode(store, needs, &mut unsent.commands)?;
+                match unsent.commands.out.len() as u64 >= self.piece {
+                    true => unsent.take(store),
+                    false => Ok(()),
+                }
+            })?;
+            if unsent.appended > most {
+                return Ok(None);
+            }
+        }
+        Ok(Some(unsent))
+    }
+
+    fn commands(&self) -> Commands {
+        Commands {
+            is_old: self.is_old,
+            ..Commands::default()
+        }
     }
 
     /// Begins another stream.
@@ -131,9 +232,18 @@ impl Sender {
     }
 }
 
-/// Returns the commands for all changes.
-fn encode(store: &Store, mut needs: Needs) -> Result<Vec<u8>, Error> {
-    let mut commands = Commands::default();
+impl Unsent {
+    /// Moves the commands to the backlog.
+    fn take(&mut self, store: &Store) -> Result<(), Error> {
+        store.append_unsent(&self.commands.out)?;
+        self.appended += self.commands.out.len() as u64;
+        self.commands.out.clear();
+        Ok(())
+    }
+}
+
+/// Adds the commands for all changes.
+fn encode(store: &Store, mut needs: Needs, commands: &mut Commands) -> Result<(), Error> {
     for operation in &needs.operations {
         match operation {
             Operation::Swap([one, other]) => {
@@ -148,7 +258,7 @@ fn encode(store: &Store, mut needs: Needs) -> Result<Vec<u8>, Error> {
             Operation::Libraries => {}
         }
     }
-    if needs.operations.contains(&Operation::Libraries) {
+    if needs.operations.contains(&Operation::Libraries) && !commands.is_old {
         let (libraries, _) = store.access().libraries()?;
         let texts = libraries.iter().map(|library| &library.text[..]);
         commands.select(0);
@@ -172,7 +282,7 @@ fn encode(store: &Store, mut needs: Needs) -> Result<Vec<u8>, Error> {
             None => {}
         }
     }
-    Ok(commands.into_transaction())
+    Ok(())
 }
 
 fn gone(error: io::Error) -> Error {

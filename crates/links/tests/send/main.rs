@@ -146,7 +146,9 @@ fn new_id() -> [u8; REPLICATION_ID] {
 /// data set.
 fn sent(source: &Place, sender: &mut Sender) -> Option<Vec<u8>> {
     let from = sender.stream().end;
-    let sent = sender.send(&source.store, b"", &new_id).expect("room");
+    let sent = sender
+        .send(&source.store, (b"", u64::MAX), &new_id)
+        .expect("room");
     if sent == Sent::Restarted {
         return None;
     }
@@ -198,6 +200,11 @@ fn stream_of_random_changes_makes_replicas_equal() {
         let words: Vec<&[u8]> = command.0.iter().map(Vec::as_slice).collect();
         source.run(&words);
         let what = format!("command {number}, {command}; seed {seed}");
+        // Every other transaction is appended in pieces.
+        sender.set_piece(match random.bool() {
+            true => u64::MAX,
+            false => random.u64(1..500),
+        });
         match random.u32(..300) {
             0..30 => match sent(&source, &mut sender) {
                 Some(bytes) => {
@@ -222,6 +229,29 @@ fn stream_of_random_changes_makes_replicas_equal() {
     }
     println!("{batches} batches, {restarts} restarts; seed {seed}");
     assert!(batches > 2000, "{batches}");
+    let report = source.store.check().expect("no process holds a lock");
+    assert!(report.problems.is_empty(), "{report:?}");
+}
+
+#[test]
+fn transaction_that_is_too_long_is_a_data_set_instead() {
+    let mut source = Place::new();
+    let mut sender = Sender::new(&source.store, &new_id).expect("room");
+    sender.set_piece(1000);
+    for number in 0..100 {
+        source.line(&format!("SET key:{number} {}", "v".repeat(1000)));
+    }
+    let sent = |sender: &mut Sender, most| {
+        let sent = sender.send(&source.store, (b"", most), &new_id);
+        sent.expect("room")
+    };
+    let stream = *sender.stream();
+    assert_eq!(sent(&mut sender, 50_000), Sent::Restarted);
+    // No part of the transaction stays.
+    let (begun, end) = (source.store.stream().expect("sound"), stream.end);
+    let begun = begun.expect("a stream");
+    assert!(begun.start == begun.end && begun.end > end, "{begun:?}");
+    assert_eq!(sent(&mut sender, 50_000), Sent::Nothing);
     let report = source.store.check().expect("no process holds a lock");
     assert!(report.problems.is_empty(), "{report:?}");
 }

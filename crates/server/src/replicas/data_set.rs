@@ -23,10 +23,12 @@ pub(super) fn send(
     options: &ReplicaOptions,
 ) -> Result<(), SaveError> {
     let server = socket.server;
-    let mut save_options = SaveOptions::new(RdbVersion::V10);
+    let version = server.replica_version();
+    let mut save_options = SaveOptions::new(version);
     save_options.skip_own = true;
     save_options.keys = !options.no_keys;
-    save_options.libraries = !options.no_libraries;
+    // Redis has function libraries since 7.0.
+    save_options.libraries = !options.no_libraries && version != RdbVersion::V9;
     if options.takes_unknown_length {
         // The replica recognizes the end of the data by these bytes.
         let mark: [u8; REPLICATION_ID] = new_id();

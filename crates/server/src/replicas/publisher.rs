@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use undercroft_commands::context::Control;
 use undercroft_commands::statistics::run_id;
+use undercroft_engine::rdb::RdbVersion;
 use undercroft_engine::{Error, REPLICATION_ID, Store, Stream};
 use undercroft_links::send::{Sender, Sent};
 use undercroft_resp::encode::command;
 
+use super::messages::Messages;
 use crate::log::log;
 use crate::shared::limits::{Limits, OutputLimit};
 use crate::shared::registered::lock;
@@ -94,13 +96,16 @@ fn run(server: &Shared, store: &Store) {
     let (mut last_ping, mut last_check) = (Instant::now(), Instant::now());
     let mut last_replica = Instant::now();
     let mut failure = None;
+    let mut messages = Messages::new(store);
     while !server.stopping() && !server.change.is_begun() {
         let has_replicas = wait(server);
         if has_replicas {
             last_replica = Instant::now();
         }
         let seconds = |name| Duration::from_secs(server.process.config.integer(name).max(0) as u64);
-        let mut after = Vec::new();
+        // Take the messages first, so that replicas receive earlier changes before them.
+        let mut after = messages.take(server.replica_version() == RdbVersion::V9);
+        let of_messages = after.len();
         if has_replicas && last_ping.elapsed() >= seconds("repl-ping-replica-period") {
             last_ping = Instant::now();
             command(&mut after, &["PING"]);
@@ -113,10 +118,13 @@ fn run(server: &Shared, store: &Store) {
         match send(server, store, &after) {
             Ok(Some((stream, is_sent))) => {
                 failure = None;
+                if is_sent {
+                    messages.forget();
+                }
                 if is_requested && is_sent {
                     let mut state = registered.state();
                     state.sent_requests = requests;
-                    state.requested = stream.end - after.len() as u64;
+                    state.requested = stream.end - (after.len() - of_messages) as u64;
                 }
                 registered.announce(stream);
             }
@@ -175,13 +183,16 @@ fn send(server: &Shared, store: &Store, after: &[u8]) -> Result<Option<(Stream, 
     let Some(sender) = &mut *sender else {
         return Ok(None);
     };
-    match sender.send(store, after, &new_id)? {
+    sender.set_version(server.replica_version());
+    // Replicas would be closed for a longer transaction.
+    let most = Limits::of(&server.process.config).replicas.hard as u64;
+    match sender.send(store, (after, most), &new_id)? {
         Sent::Nothing => Ok(None),
         Sent::Changes => Ok(Some((*sender.stream(), true))),
         Sent::Restarted => {
             log(format_args!(
-                "all replicas need a data set again: changes were lost, or concern a complete \
-                 database"
+                "all replicas need a data set again: changes were lost, are more than \
+                 client-output-buffer-limit, or concern a complete database"
             ));
             registered.drop_all();
             Ok(Some((*sender.stream(), false)))

@@ -94,6 +94,16 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             send(s, &[b'c'; 600 << 10]);
         })
     },
+    Scenario {
+        gradual: true,
+        ..log_steps(
+            "changes are sent one part after the other",
+            sent_and_changed,
+            |s| {
+                send_in_pieces(s, &[b'p'; 40_000]);
+            },
+        )
+    },
     quick("a part of the backlog is dropped", sent_at_length, |s| {
         s.trim_backlog(35_000).expect("room");
     }),
@@ -257,6 +267,16 @@ fn send(store: &Store, commands: &[u8]) {
     let starts = store.log_starts().expect("sound");
     let Changes { ends, .. } = store.changes_after(&starts).expect("sound");
     store.append_to_stream(commands, &ends).expect("room");
+}
+
+/// Appends commands in two pieces, of which none is part of the stream before both are.
+fn send_in_pieces(store: &Store, commands: &[u8]) {
+    let starts = store.log_starts().expect("sound");
+    let Changes { ends, .. } = store.changes_after(&starts).expect("sound");
+    store.discard_unsent().expect("room");
+    let (first, last) = commands.split_at(commands.len() / 2);
+    store.append_unsent(first).expect("room");
+    store.complete_stream(last, &ends).expect("room");
 }
 
 fn sent(store: &Store) {

@@ -193,7 +193,14 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     removals(context, out);
     line("keyspace_hits", facts.hits + own.hits, out);
     line("keyspace_misses", facts.misses + own.misses, out);
-    let [channels, patterns, shards] = Topic::ALL.map(|topic| context.store.topic_count(topic));
+    let [channels, patterns, shards] = Topic::ALL.map(|topic| match topic {
+        // The sender of messages to replicas is no subscriber.
+        Topic::Pattern => context
+            .store
+            .topics(topic)
+            .map_or(0, |names| names.len() as u64),
+        _ => context.store.topic_count(topic),
+    });
     line("pubsub_channels", channels, out);
     line("pubsub_patterns", patterns, out);
     line("pubsubshard_channels", shards, out);
