@@ -1,8 +1,52 @@
 //! The lag of a replica, in `undercroft stat` and in INFO.
 
+use undercroft_conformance::client::{Address, Client};
+use undercroft_conformance::command::Command;
+use undercroft_conformance::replication::field;
+use undercroft_conformance::resp::Reply;
 use undercroft_engine::LinkStatus;
 
-use crate::support::{Follower, Place, call, place_of, redis, run, until, url_of};
+use crate::served::Served;
+use crate::support::{Follower, Place, call, offset_of, place_of, redis, run, until, url_of};
+
+#[test]
+fn many_clients_wait_for_the_source_without_threads() {
+    let source = redis(&[]);
+    let place = Place::new();
+    let _follower = Follower::start(&url_of(&source), place.store.path(), &[]);
+    place.wait_for_status(LinkStatus::Up);
+    call(&source, &["SET", "first", "change"]);
+    place.catch_up(&source);
+    let _served = Served::start(&place, "");
+    let socket = Address::Unix(place.path("socket").into());
+    let connect = || Client::connect(&socket).expect("it accepts");
+    // A position that the source reaches with its next changes.
+    let offset = (offset_of(&source) + 5000).to_string();
+    let mut clients: Vec<Client> = (0..200).map(|_| connect()).collect();
+    for client in &mut clients {
+        let wait = Command::of(["REPLICA.WAIT", &offset, "100000"]);
+        client.send(&wait).expect("a connection");
+    }
+    let mut control = connect();
+    let mut blocked = || field(&mut control, "clients", "blocked_clients");
+    until(|| blocked() == "200", || "they do not wait".into());
+    let short = connect().call(["REPLICA.WAIT", &offset, "20"]);
+    assert_eq!(short.expect("a reply"), Reply::Integer(0));
+    call(&source, &["SET", "long", &"v".repeat(10_000)]);
+    for client in &mut clients {
+        assert_eq!(client.receive().expect("a reply"), Reply::Integer(1));
+    }
+    until(|| blocked() == "0", || "they are still counted".into());
+    // A wait that ends with an error is over.
+    let mut waiting = connect();
+    let wait = Command::of(["REPLICA.WAIT", "1000000000", "100000"]);
+    waiting.send(&wait).expect("a connection");
+    until(|| blocked() == "1", || "it does not wait".into());
+    let path = place.path("store");
+    assert_eq!(run(&["follow", "--end", "--store", &path]).status, 0);
+    assert!(waiting.receive().expect("a reply").is_error());
+    until(|| blocked() == "0", || "it is still counted".into());
+}
 
 /// Returns the replica's part of `undercroft stat --json`.
 fn figures(place: &Place) -> serde_json::Value {

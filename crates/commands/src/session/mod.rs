@@ -200,6 +200,15 @@ impl Session {
         std::mem::take(&mut self.replies.confirms)
     }
 
+    /// Records that a command has ended. A retried one can also end before its handler runs, for example
+    /// because the user has lost the right to it.
+    #[inline]
+    pub fn end_retries(&mut self) {
+        if self.retried.is_some() {
+            self.retried = None;
+        }
+    }
+
     /// Returns whether a WAIT or REPLICA.WAIT is retried until it ends.
     #[inline]
     pub fn waits_for_replicas(&self) -> bool {

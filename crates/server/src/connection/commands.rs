@@ -510,6 +510,7 @@ impl Turn<'_> {
         let was_subscribed = !self.context.session.subscriptions.is_empty();
         run(&mut self.context, &mut self.writer)?;
         let session = &mut *self.context.session;
+        session.end_retries();
         if session.waiting.is_some() {
             return Ok(CommandEnd::Waits);
         }

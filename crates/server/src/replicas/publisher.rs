@@ -83,6 +83,25 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
+/// What the configuration says about the stream.
+struct Terms {
+    generation: u64,
+    version: RdbVersion,
+    /// The maximum length of a transaction in bytes. Replicas would be closed for a longer one.
+    most: u64,
+}
+
+impl Terms {
+    fn of(server: &Shared) -> Terms {
+        let config = &server.process.config;
+        Terms {
+            generation: config.generation(),
+            version: server.replica_version(),
+            most: Limits::of(config).replicas.hard as u64,
+        }
+    }
+}
+
 fn end(server: &Shared) {
     let mut state = server.replicas.state();
     state.is_publishing = false;
@@ -97,14 +116,18 @@ fn run(server: &Shared, store: &Store) {
     let mut last_replica = Instant::now();
     let mut failure = None;
     let mut messages = Messages::new(store);
+    let mut terms = Terms::of(server);
     while !server.stopping() && !server.change.is_begun() {
         let has_replicas = wait(server);
         if has_replicas {
             last_replica = Instant::now();
         }
         let seconds = |name| Duration::from_secs(server.process.config.integer(name).max(0) as u64);
+        if terms.generation != server.process.config.generation() {
+            terms = Terms::of(server);
+        }
         // Take the messages first, so that replicas receive earlier changes before them.
-        let mut after = messages.take(server.replica_version() == RdbVersion::V9);
+        let mut after = messages.take(terms.version == RdbVersion::V9);
         let of_messages = after.len();
         if has_replicas && last_ping.elapsed() >= seconds("repl-ping-replica-period") {
             last_ping = Instant::now();
@@ -115,7 +138,7 @@ fn run(server: &Shared, store: &Store) {
         if is_requested {
             command(&mut after, &["REPLCONF", "GETACK", "*"]);
         }
-        match send(server, store, &after) {
+        match send(server, store, &after, &terms) {
             Ok(Some((stream, is_sent))) => {
                 failure = None;
                 if is_sent {
@@ -177,16 +200,19 @@ fn wait(server: &Shared) -> bool {
 
 /// Appends the changes since the last call to the stream, and the commands in `after`. If the stream
 /// has changed, returns it, and whether the commands are in it.
-fn send(server: &Shared, store: &Store, after: &[u8]) -> Result<Option<(Stream, bool)>, Error> {
+fn send(
+    server: &Shared,
+    store: &Store,
+    after: &[u8],
+    terms: &Terms,
+) -> Result<Option<(Stream, bool)>, Error> {
     let registered = &server.replicas;
     let mut sender = lock(&registered.sender);
     let Some(sender) = &mut *sender else {
         return Ok(None);
     };
-    sender.set_version(server.replica_version());
-    // Replicas would be closed for a longer transaction.
-    let most = Limits::of(&server.process.config).replicas.hard as u64;
-    match sender.send(store, (after, most), &new_id)? {
+    sender.set_version(terms.version);
+    match sender.send(store, (after, terms.most), &new_id)? {
         Sent::Nothing => Ok(None),
         Sent::Changes => Ok(Some((*sender.stream(), true))),
         Sent::Restarted => {

@@ -42,7 +42,6 @@ fn wait(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     // As for other commands that wait, a call within EXEC does not.
     let is_within = context.session.transaction.queue.is_some();
     if timeout == 0 || is_within || store.has_applied_in(lane, offset)? {
-        context.session.retried = None;
         reply.integer(store.has_applied_in(lane, offset)?.into());
         return Ok(());
     }
@@ -53,7 +52,6 @@ fn wait(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
         if !context.host.control.is_stopping() {
             wait.pause()?;
         }
-        *retried = None;
         reply.integer(0);
         return Ok(());
     }

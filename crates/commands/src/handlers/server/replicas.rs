@@ -168,7 +168,6 @@ fn wait(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
             if acknowledged < count && !context.host.control.is_stopping() {
                 wait.pause()?;
             }
-            *retried = None;
             acknowledged
         }
     };
