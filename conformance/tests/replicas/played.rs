@@ -86,8 +86,24 @@ impl Played {
         Played { input, data }
     }
 
+    /// Passes the commands of the stream to `apply`, up to the transaction that sets the key `last` to a
+    /// value.
+    pub(crate) fn take_until(&mut self, value: &str, apply: &mut dyn FnMut(&[Vec<u8>])) {
+        let (mut is_over, mut depth) = (false, 0);
+        while !is_over || depth > 0 {
+            let words = self.next();
+            match &words[0][..] {
+                b"MULTI" => depth += 1,
+                b"EXEC" => depth -= 1,
+                b"SET" if words[1] == b"last" => is_over = words[2] == value.as_bytes(),
+                _ => {}
+            }
+            apply(&words);
+        }
+    }
+
     /// Returns the next command of the stream.
-    pub(crate) fn next(&mut self) -> Vec<Vec<u8>> {
+    fn next(&mut self) -> Vec<Vec<u8>> {
         let Reply::Array(words) = read_reply(&mut self.input).expect("a command") else {
             panic!("expected a command");
         };
