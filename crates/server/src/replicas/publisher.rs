@@ -83,7 +83,7 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// What the configuration says about the stream.
+/// The parameters that the stream depends on.
 struct Terms {
     generation: u64,
     version: RdbVersion,
