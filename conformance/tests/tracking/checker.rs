@@ -10,7 +10,7 @@ use undercroft_conformance::seed::seed;
 use undercroft_conformance::servers::{Server, Settings};
 
 use crate::sources::embedded;
-use crate::support::{Invalidated, Tracked, serve};
+use crate::support::{Invalidated, Tracked, info, serve};
 
 const KEYS: usize = 12;
 /// The number of commands of each writer.
@@ -57,8 +57,8 @@ impl Cache {
         }
     }
 
-    /// Reads a key from the cache or the server.
-    fn get(&mut self, key: &str) {
+    /// Reads a key from the cache or the server, in one of several ways.
+    fn get(&mut self, key: &str, random: &mut fastrand::Rng) {
         if self.values.contains_key(key) {
             self.hits += 1;
             return;
@@ -66,10 +66,25 @@ impl Cache {
         if self.opts_in {
             self.client.call("CLIENT CACHING yes");
         }
-        let value = self.client.call(&format!("GET {key}"));
+        let get = format!("GET {key}");
+        let only = |reply: Reply| reply.items().and_then(|items| items.first().cloned());
+        let value = match random.u32(..6) {
+            0 => only(self.client.call(&format!("MGET {key} k0 k1"))),
+            1 if !self.opts_in => {
+                self.client.call("MULTI");
+                self.client.call(&get);
+                self.client.call("GET k0");
+                only(self.client.call("EXEC"))
+            }
+            2 => {
+                let script = "\"return redis.call('get',KEYS[1])\"";
+                Some(self.client.call(&format!("EVAL {script} 1 {key}")))
+            }
+            _ => Some(self.client.call(&get)),
+        };
         // As client libraries do: invalidations that arrived before the reply are older than it.
         self.invalidate();
-        self.values.insert(key.to_owned(), value);
+        self.values.insert(key.to_owned(), value.expect("a value"));
     }
 }
 
@@ -104,6 +119,17 @@ fn write(random: &mut fastrand::Rng, writer: &mut Tracked, number: usize) {
 
 #[test]
 fn no_cache_keeps_an_outdated_value() {
+    check(false);
+}
+
+#[test]
+fn no_cache_keeps_a_value_that_was_evicted_and_changed() {
+    check(true);
+}
+
+/// Changes keys at random, and then compares all caches with the store. If `evicts`, the memory of the
+/// store is limited, so that keys are evicted all the time.
+fn check(evicts: bool) {
     let Some(one) = serve(Settings::default()) else {
         return;
     };
@@ -112,6 +138,13 @@ fn no_cache_keeps_an_outdated_value() {
         ..Settings::default()
     };
     let two = serve(settings).expect("a second server");
+    if evicts {
+        let mut admin = Tracked::connect(&one);
+        let limit = info(&mut admin, "used_memory") + 300_000;
+        admin.calls(&format!(
+            "CONFIG SET maxmemory-policy allkeys-random\nCONFIG SET maxmemory {limit}"
+        ));
+    }
     let seed = seed();
     let is_over = AtomicBool::new(false);
     let modes = ["", "OPTIN", "BCAST", "BCAST PREFIX k1 PREFIX k0", "NOLOOP"];
@@ -130,7 +163,7 @@ fn no_cache_keeps_an_outdated_value() {
                                 true => format!("k{}", random.u32(..2)),
                                 false => key(&mut random),
                             };
-                            cache.get(&key);
+                            cache.get(&key, &mut random);
                         }
                         cache.client.call("PING");
                         cache.invalidate();
@@ -145,7 +178,13 @@ fn no_cache_keeps_an_outdated_value() {
                 let mut random = fastrand::Rng::with_seed(seed + number);
                 scope.spawn(move || {
                     let mut writer = Tracked::connect(server);
-                    (0..WRITES).for_each(|number| write(&mut random, &mut writer, number));
+                    for number in 0..WRITES {
+                        if evicts && number % 4 == 0 {
+                            let name = format!("big:{}", random.u32(..100));
+                            writer.call(&format!("SETRANGE {name} 20000 x"));
+                        }
+                        write(&mut random, &mut writer, number);
+                    }
                 })
             })
             .collect();

@@ -228,6 +228,17 @@ fn tracking_begins_and_ends_inside_a_transaction() {
         writer.calls("SET a 4\nSET b 4");
         assert_eq!(client.next(), keys(&["b"]));
         client.calls("CLIENT TRACKING off");
+        // The mode changes, and the keys of the transaction are remembered in the new one.
+        client.calls("CLIENT TRACKING on OPTIN");
+        client.calls("MULTI\nCLIENT TRACKING off\nCLIENT TRACKING on\nGET a\nEXEC");
+        writer.calls("SET a 5");
+        client.calls("PING");
+        assert_eq!(client.taken().last(), Some(&keys(&["a"])));
+        client.calls("MULTI\nCLIENT TRACKING off\nCLIENT TRACKING on BCAST\nGET a\nEXEC");
+        writer.calls("SET a 6");
+        client.calls("PING");
+        assert_eq!(client.taken().last(), Some(&keys(&["a"])));
+        client.calls("CLIENT TRACKING off");
     });
 }
 

@@ -118,8 +118,11 @@ def test_options_are_checked(path: str) -> None:
 
 # Opens a store whose journal is locked, and says how the wait ends.
 OPENING = """
+import signal
 import sys
 import undercroft
+# A shell makes programs in the background ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("opening", flush=True)
 try:
     undercroft.Redis(sys.argv[1])

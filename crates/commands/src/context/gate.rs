@@ -9,7 +9,7 @@ use super::{Context, Handler};
 use crate::arguments::CommandError;
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
-use crate::session::Moment;
+use crate::session::{Moment, Tracking};
 use crate::table::{self, Command};
 use crate::users::{Denial, DeniedCall, Reason, check, check_reading_any_key};
 
@@ -124,14 +124,13 @@ impl Context<'_> {
         }
     }
 
-    /// Remembers keys that the connection has read before it began to track keys, in the transaction
-    /// that did so. The keys may have changed since, so the connection is told about all of them.
+    /// Remembers keys that a command has read without remembering them. The keys may have changed since,
+    /// so the connection is told about all of them.
     #[cold]
     pub(crate) fn remember_keys_after(&self, command: &Command, arguments: &[&[u8]]) {
-        let tracking = self.session.tracking.as_ref();
-        let may_read =
-            command.flags.has(table::Flag::ReadOnly) || command.group == table::Group::Scripting;
-        if may_read && tracking.is_some_and(|tracking| tracking.remembers()) {
+        let concerns = |tracking: &Tracking| tracking.broadcasts || tracking.remembers();
+        let tracking = self.session.tracking.as_deref();
+        if command.may_read() && tracking.is_some_and(concerns) {
             let keys = command.keys_of(arguments);
             let connections = self.host.connections;
             connections.remember_keys(self.session, Moment::After, &mut keys.map(|(key, _)| key));

@@ -82,6 +82,8 @@ pub(super) fn run(
         return Err(Failure::Blocked(Blocked::Long));
     }
     let start = Instant::now();
+    let is_tracking = session.tracking.is_some();
+    let queue = session.transaction.queue.clone().filter(|_| is_tracking);
     let outcome = match session.transaction.queue.is_some() {
         true => send_transaction(context, reply),
         false => {
@@ -91,6 +93,13 @@ pub(super) fn run(
         }
     };
     context.count_one(command, start.elapsed(), outcome.is_err());
+    if let Some(queue) = queue {
+        for queued in &queue.commands {
+            context.remember_keys_after(queued.command, &queue.arguments(queued));
+        }
+    } else if is_tracking {
+        context.remember_keys_after(command, arguments);
+    }
     Ok(outcome?)
 }
 

@@ -293,6 +293,11 @@ impl Command {
         !self.is_own() && version <= (7, 0)
     }
 
+    /// Returns whether the command, or one that it runs, may read keys for a reply that clients cache.
+    pub fn may_read(&self) -> bool {
+        self.flags.has(Flag::ReadOnly) || self.group == Group::Scripting || self.name == "exec"
+    }
+
     /// Returns whether the arguments contain every required key, including the number of keys that
     /// their key counts declare.
     pub(crate) fn has_all_keys(&self, arguments: &[&[u8]]) -> bool {

@@ -143,9 +143,8 @@ impl<S: Deref<Target = Store>> Tracker<S> {
     }
 
     /// Calls `found` with all tracked keys that were changed since the last call, up to one moment,
-    /// and with other keys of the same slots. A key
-    /// can be returned several times. [`ChangedKey::All`] also stands for keys that were overwritten
-    /// before they were read. O(changed keys + shards).
+    /// and with other keys of the same slots. A key can be returned several times.
+    /// [`ChangedKey::All`] also stands for keys that were overwritten before they were read. O(changed keys + shards).
     ///
     /// # Errors
     /// Fails if a writer holds a lock for too long. The keys are then returned by a later call.

@@ -26,10 +26,11 @@ const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
 const MOMENTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(500);
 
 impl Segment {
-    /// Returns whether a shard's lock is currently held.
+    /// Returns whether a shard's lock is currently held. If it is not, the caller's later reads see all
+    /// changes that were made under the lock.
     pub fn is_locked(&self, index: usize) -> bool {
         let at = self.mapping.layout().shard(index) + shard::LOCK;
-        self.mapping.half(at).load(Ordering::Relaxed) != lock::FREE
+        self.mapping.half(at).load(Ordering::Acquire) != lock::FREE
     }
 }
 

@@ -55,17 +55,17 @@ fn after_lock() {
 impl Segment {
     /// Returns whether the changes of the keys of a shard with this hash must be recorded. The result
     /// remains valid only as long as the shard is locked. One load while no process tracks keys,
-    /// otherwise two.
+    /// otherwise three.
     #[inline(always)]
     pub fn is_key_tracked(&self, index: usize, hash: u64) -> bool {
-        let tracked = self.mapping.load_control::<{ control::TRACKED }>();
-        tracked != 0 && self.is_in_filter(tracked, index, hash)
+        self.is_tracked() && self.is_in_filter(index, hash)
     }
 
     #[cold]
     #[inline(never)]
-    fn is_in_filter(&self, tracked: u64, index: usize, hash: u64) -> bool {
+    fn is_in_filter(&self, index: usize, hash: u64) -> bool {
         after_lock();
+        let tracked = self.mapping.load_control::<{ control::TRACKED }>();
         let slot = slot(hash);
         let word = self.mapping.load(self.filter_word(index, slot));
         (tracked >> control::TRACKS_ALL | (word >> shift(slot) & tracked)) & PLACES != 0

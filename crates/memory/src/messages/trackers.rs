@@ -1,5 +1,5 @@
 //! The list of processes that read the changed keys (M3). While the list is empty, writers record no
-//! changed keys, and otherwise those that any of the processes [tracks](super::tracked_keys).
+//! changed keys, and otherwise only those that one of the processes [tracks](super::tracked_keys).
 //!
 //! A process claims a place in the list with the name of its seat, and then sets the place's bit in
 //! one word, which is all that writers load. The owner clears the bit before it gives up the place.
@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Error;
-use crate::mapped::layout::{control, shard};
+use crate::mapped::layout::{control, shard, slot};
 use crate::messages::seat::{Seat, SeatName};
 use crate::segment::{Segment, membership};
 use crate::transactions::changed_keys::at;
@@ -82,6 +82,17 @@ impl Segment {
         self.replace(place, name.bits(), 0);
     }
 
+    /// Returns a name under which this process owns places while it cleans up. No seat has it, so that
+    /// no tracker of this process gives the places up.
+    fn cleaner(&self) -> Result<SeatName, Error> {
+        let here = self.seat_here(0)?;
+        Ok(SeatName::new(
+            here.slot(),
+            slot::SEAT_COUNT,
+            here.generation(),
+        ))
+    }
+
     fn replace(&self, place: u64, old: u64, new: u64) -> bool {
         let word = self.mapping.word(word(place));
         word.compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed)
@@ -116,7 +127,7 @@ impl Segment {
             if bits == 0 || self.seat_lives_now(SeatName::from_bits(bits)) {
                 continue;
             }
-            let here = self.seat_here(0)?;
+            let here = self.cleaner()?;
             if self.replace(place, bits, here.bits()) {
                 self.give_up(place, here);
                 removed += 1;
@@ -166,7 +177,7 @@ mod tests {
         assert!(segment.is_tracked());
         assert_eq!(segment.forget_dead_trackers().expect("no lock"), 0);
         // A process that cleans up has taken the place over, and dies as well.
-        let cleaner = dead.seat_here(0).expect("a slot");
+        let cleaner = dead.cleaner().expect("a slot");
         assert!(dead.replace(0, seat.name().bits(), cleaner.bits()));
         dead.abandon();
         segment.forget_who_lives();

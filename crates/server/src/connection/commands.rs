@@ -431,17 +431,22 @@ impl Turn<'_> {
 
     /// Appends the invalidations of all changes that were committed before this call. As in Redis, a
     /// client receives those of its own changes after the reply, and those of earlier changes before
-    /// the replies to later commands. The reply to the last command starts at `before`, and the
-    /// invalidations of keys that were removed to free memory for it precede it.
+    /// the replies to later commands. The reply to the last command starts at `before`. The
+    /// invalidations of keys that were removed to free memory precede it, unless the command read keys:
+    /// the reply may contain a value that was removed after the command had read it.
     #[cold]
     fn put_invalidations(&mut self, before: usize) {
         // If a lock is held, the invalidations are sent later.
         let _ = self.shared.collect_changes();
         let session = &*self.context.session;
+        self.shared.tell_doubts(session.id);
+        let last = session.activity.last_command;
+        let may_read = last.is_none_or(|command| command.may_read());
         let pushes = self.shared.tracking.take_for(session.peer.route);
         let out = &mut self.writer.out;
-        let (early, late): (Vec<Push>, Vec<Push>) =
-            pushes.into_iter().partition(Push::precedes_reply);
+        let (early, late): (Vec<Push>, Vec<Push>) = pushes
+            .into_iter()
+            .partition(|push| push.precedes_reply() && !may_read);
         if !early.is_empty() {
             let reply = out.split_off(before);
             early.iter().for_each(|push| push.append(session, out));

@@ -286,6 +286,11 @@ impl Shared {
         self.with_surroundings(|around| self.tracking.collect(around))
     }
 
+    /// Posts the invalidations of keys that a connection has read, and that may have changed unnoticed.
+    pub(crate) fn tell_doubts(&self, id: u64) {
+        self.with_surroundings(|around| self.tracking.tell_doubts(id, around));
+    }
+
     /// Calls `body` with the parts of the server that deliver invalidations.
     pub(crate) fn with_surroundings<R>(&self, body: impl FnOnce(&Surroundings<'_>) -> R) -> R {
         const MOST_KEYS: usize = Parameter::place("tracking-table-max-keys");

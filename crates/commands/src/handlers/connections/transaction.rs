@@ -96,12 +96,12 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     };
     // The commands that run after the commit still see the queue, but no watched keys.
     context.session.transaction.watches.clear();
-    let tracked = context.session.tracking.is_some();
     match done {
         None => reply.null_array(),
         Some(done) => done.write_replies(context, &queue, reply),
     }
-    if context.session.tracking.is_some() && !tracked {
+    let changes_tracking = |queued: &QueuedCommand| queued.command.name == "client|tracking";
+    if context.session.tracking.is_some() && queue.commands.iter().any(changes_tracking) {
         for queued in &queue.commands {
             context.remember_keys_after(queued.command, &queue.arguments(queued));
         }

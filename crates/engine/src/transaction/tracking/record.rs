@@ -99,8 +99,8 @@ impl Writer<'_, '_> {
 }
 
 impl Access<'_> {
-    /// Returns whether any process tracks keys, so that all processes record the keys that they
-    /// change. A dead process counts until its remains are freed.
+    /// Returns whether any process tracks keys, so that all processes record the changes of these
+    /// keys. A dead process counts until its remains are freed.
     pub fn is_tracked(&self) -> bool {
         self.store.segment.is_tracked()
     }

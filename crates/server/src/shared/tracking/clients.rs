@@ -41,6 +41,8 @@ pub(super) struct Clients {
     clients: HashMap<u64, Client>,
     pub(super) table: Table,
     pub(super) prefixes: Prefixes,
+    /// The keys that connections are about to read, and that may change unnoticed.
+    doubts: HashMap<u64, Vec<Arc<[u8]>>>,
     /// The keys of the table in the store's filter. `None` while no connection tracks keys, and after
     /// the store was replaced, until all keys are invalidated.
     pub(super) tracked: Option<TrackedKeys<Arc<Store>>>,
@@ -101,6 +103,7 @@ impl Clients {
 
     /// Removes a connection. As in Redis, the keys that it has read stay in the table.
     pub(super) fn end(&mut self, id: u64) {
+        self.doubts.remove(&id);
         if self
             .clients
             .remove(&id)
@@ -110,23 +113,39 @@ impl Clients {
         }
     }
 
-    /// Remembers that a connection reads a key. If a change of the key may have been missed, the
-    /// connection is told so, but not before it has read the key.
-    pub(super) fn remember(&mut self, key: &[u8], reader: Reader, delivery: &mut impl Delivery) {
+    /// Remembers that a connection reads a key. If a change of the key may be missed, the key is in
+    /// doubt, and [`tell_doubts`](Self::tell_doubts) tells the connection after it has read the key.
+    pub(super) fn remember(&mut self, key: &[u8], reader: Reader) {
         let clients = &self.clients;
-        let tracks = |id| clients.contains_key(&id);
-        let is_new = self.table.remember(key, reader.id, tracks);
-        let Some(tracked) = &mut self.tracked else {
+        let Some(client) = clients.get(&reader.id) else {
             return;
         };
-        let is_locked = tracked.add(key, is_new);
-        let in_doubt = match reader.moment {
-            Moment::Before => is_locked,
-            Moment::InTransaction => false,
-            Moment::After => true,
-        };
-        if in_doubt && let Some(client) = clients.get(&reader.id) {
-            client.tell(Subject::Read(key.into()), delivery);
+        let mut in_doubt = reader.moment == Moment::After;
+        if !client.broadcasts {
+            let tracks = |id| clients.contains_key(&id);
+            let is_new = self.table.remember(key, reader.id, tracks);
+            let is_locked = self
+                .tracked
+                .as_mut()
+                .map(|tracked| tracked.add(key, is_new));
+            in_doubt |= match reader.moment {
+                Moment::Before => is_locked != Some(false),
+                Moment::InTransaction | Moment::After => is_locked.is_none(),
+            };
+        }
+        if in_doubt {
+            let doubts = self.doubts.entry(reader.id).or_default();
+            doubts.push(key.into());
+        }
+    }
+
+    /// Tells a connection about the keys that are in doubt, because it has read them now.
+    pub(super) fn tell_doubts(&mut self, id: u64, delivery: &mut impl Delivery) {
+        let doubts = self.doubts.remove(&id).unwrap_or_default();
+        if let Some(client) = self.clients.get(&id) {
+            for key in doubts {
+                client.tell(Subject::Read(key), delivery);
+            }
         }
     }
 

@@ -179,8 +179,13 @@ impl Tracking {
     ) {
         let mut clients = lock(&self.clients);
         let mut posting = self.posting(around);
-        keys.for_each(|key| clients.remember(key, reader, &mut posting));
+        keys.for_each(|key| clients.remember(key, reader));
         clients.limit(around.most_keys, &mut posting);
+    }
+
+    /// Posts the invalidations of the keys that are in doubt and that a connection has read.
+    pub(crate) fn tell_doubts(&self, id: u64, around: &Surroundings<'_>) {
+        lock(&self.clients).tell_doubts(id, &mut self.posting(around));
     }
 
     /// Posts the invalidations of all changes that were committed before this call.

@@ -53,8 +53,8 @@ impl Push {
         }
     }
 
-    /// Returns whether the push precedes the reply to a command that has run before the push is sent.
-    /// As in Redis, this is so if memory was freed for the command.
+    /// Returns whether the push precedes the reply to a command that has run before the push is sent,
+    /// and that has not read any key. As in Redis, this is so if memory was freed for the command.
     pub(crate) fn precedes_reply(&self) -> bool {
         matches!(self.subject, Subject::Evicted(_))
     }
