@@ -35,6 +35,10 @@ fn subscribers_of_a_replica_receive_the_messages_of_all_processes() {
         let mut call = |words: &[&str]| ours.call(words.iter().copied()).expect("a reply");
         // Replicas make notifications of their own.
         call(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+        let Reply::Error(error) = call(&["PSUBSCRIBE", "\0replicas"]) else {
+            panic!("no client may receive messages uncounted");
+        };
+        assert!(error.ends_with(b"is reserved; use another one"));
         // The replica is no receiver here, as in Redis.
         assert_eq!(call(&["PUBLISH", "news", "zero"]), Reply::Integer(0));
         assert_eq!(call(&["SPUBLISH", "orders", "zero"]), Reply::Integer(0));

@@ -84,7 +84,10 @@ impl Cache {
         };
         // As client libraries do: invalidations that arrived before the reply are older than it.
         self.invalidate();
-        self.values.insert(key.to_owned(), value.expect("a value"));
+        // A transaction is refused while no key can be evicted.
+        if let Some(value) = value.filter(|value| !matches!(value, Reply::Error(_))) {
+            self.values.insert(key.to_owned(), value);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! A server that forwards commands that change keys to the source that its store follows.
 
+use std::os::unix::net::UnixListener;
+
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::generate::Generator;
@@ -66,6 +68,28 @@ fn client_reads_the_changes_that_the_source_makes_for_it() {
     ask("SET s 1");
     assert!(text(&ask("EXEC")).starts_with("READONLY"));
     assert_eq!(text(&ask("GET s")), "43");
+    // A script cannot redirect commands, and thus the source's password, to a server of its choice.
+    let trap = place.path("trap");
+    let listener = UnixListener::bind(&trap).expect("a socket");
+    listener.set_nonblocking(true).expect("a socket");
+    for target in [format!("{trap}:0"), "127.0.0.1:1".to_owned()] {
+        let redirection = format!("MOVED 1 {target}");
+        let script = format!("EVAL \"return redis.error_reply('{redirection}')\" 0");
+        assert_eq!(text(&ask(&script)), redirection);
+    }
+    assert!(listener.accept().is_err(), "no connection was made");
+    // A client that caches is told at once about the keys of a script that the source ran.
+    let mut caching = self::client(&place);
+    let mut cached = |line: &str| {
+        let command = Command::parse(line).expect("a command");
+        caching.call(&command.0).expect("a reply")
+    };
+    cached("SELECT 3");
+    cached("HELLO 3");
+    cached("CLIENT TRACKING ON");
+    let reply = cached("EVAL \"return redis.call('GET', KEYS[1])\" 1 s");
+    assert_eq!(text(&reply), "43");
+    assert!(matches!(cached("PING"), Reply::Push(_)));
     // A source that is gone is an error.
     drop(source);
     assert!(text(&ask("SET s 2")).starts_with("ERR the source"));

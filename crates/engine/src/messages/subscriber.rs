@@ -189,8 +189,18 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// call. Each call adds one to the receiver counts that publishers see.
     ///
     /// # Errors
-    /// Fails if the store is read-only, or if this process already has 512 subscribers.
+    /// Fails if the store is read-only, if this process already has 512 subscribers, or for the
+    /// pattern that stands for the sender of changes to replicas, whose subscribers are not counted.
     pub fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        if topic == Topic::Pattern && names.contains(&OBSERVER) {
+            return Err(Error::Name(
+                "the pattern \\0replicas is reserved; use another one".into(),
+            ));
+        }
+        self.subscribe_to_any(topic, names)
+    }
+
+    fn subscribe_to_any(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let seat = self.seated()?;
         let hashes: Vec<u64> = names.iter().map(|name| self.store.key(name).hash).collect();
         let was_active = self.is_active();
@@ -216,7 +226,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// # Errors
     /// Returns the errors of [`subscribe`](Self::subscribe).
     pub fn observe(&mut self) -> Result<(), Error> {
-        self.subscribe(Topic::Pattern, &[OBSERVER])
+        self.subscribe_to_any(Topic::Pattern, &[OBSERVER])
     }
 
     /// Cancels one subscription to each of the names. Ignores names without a subscription.

@@ -66,7 +66,7 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 /// - `locking/shard_locks.rs`: `is_locked`.
 /// - `locking/log_retirement.rs`: `shrink_log`, `shrink_logs_now`.
 /// - `journal/keeping.rs`: `keep_journal`.
-/// - `writing/changed_settings.rs`: `set_max_memory`, `set_setting`.
+/// - `writing/changed_settings.rs`: `set_max_memory`, `set_setting`, `change_setting`.
 /// - `heap/backing.rs`: `granted_bytes`.
 /// - `heap/trim.rs`: `trim`.
 /// - `heap/survey.rs`: `survey`.

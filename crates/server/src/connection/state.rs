@@ -704,6 +704,7 @@ impl Connection {
                 _ => None,
             },
         };
+        self.session.end_retries();
         if let Some(length) = length {
             let text = format!("BUSY {blocked}");
             if self.session.finish_command() {

@@ -1,7 +1,7 @@
 //! The messages of PUBLISH and SPUBLISH, of all processes, that replicas receive.
 
-use undercroft_engine::Store;
 use undercroft_engine::messages::{Event, Subscriber, Topic};
+use undercroft_engine::{Error, Store};
 use undercroft_resp::encode::command;
 
 use crate::log::log;
@@ -14,26 +14,41 @@ pub(super) struct Messages<'s> {
     subscriber: Subscriber<&'s Store>,
     /// The messages as commands.
     unsent: Vec<u8>,
+    /// Whether the subscriber receives messages. Begun again in each round until it succeeds.
+    observes: bool,
     /// Whether the log has told that messages were lost.
     has_told: bool,
 }
 
 impl<'s> Messages<'s> {
     pub(super) fn new(store: &'s Store) -> Messages<'s> {
-        let mut subscriber = store.subscriber();
-        if let Err(error) = subscriber.observe() {
-            log(format_args!("replicas do not receive messages: {error}"));
-        }
-        Messages {
-            subscriber,
+        let mut messages = Messages {
+            subscriber: store.subscriber(),
             unsent: Vec::new(),
+            observes: false,
             has_told: false,
+        };
+        if let Err(error) = messages.observe() {
+            log(format_args!(
+                "replicas do not receive messages yet: {error}"
+            ));
         }
+        messages
+    }
+
+    fn observe(&mut self) -> Result<(), Error> {
+        if !self.observes {
+            self.subscriber.observe()?;
+            self.observes = true;
+        }
+        Ok(())
     }
 
     /// Returns commands that publish the messages which were not [forgotten](Self::forget) yet.
     /// Redis before 7.0 has no shard channels, so `is_old` leaves their messages out.
     pub(super) fn take(&mut self, is_old: bool) -> Vec<u8> {
+        // The store may be full, or a lock may be held.
+        let _ = self.observe();
         while self.unsent.len() < TAKEN_MAX {
             match self.subscriber.try_next() {
                 Ok(Some(Event::Message(message))) => {

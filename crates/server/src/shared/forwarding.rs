@@ -124,7 +124,10 @@ impl Forwarding {
             if !request.selects() {
                 self.keep(target.clone(), connection);
             }
-            if let Some((host, port, must_ask)) = redirection {
+            // Scripts can return any error, so it must not choose the receiver of a password.
+            if let Some((host, port, must_ask)) = redirection
+                && is_followed(terms.store, &host, port)
+            {
                 (target.host, target.port, asks) = (host, port, must_ask);
                 continue;
             }
@@ -238,6 +241,15 @@ fn target(store: &Store, request: &ForwardedRequest) -> Result<Target, String> {
         host: link.host,
         port: link.port,
         is_resp3: request.protocol == Protocol::Resp3,
+    })
+}
+
+/// Returns whether the source is a cluster of which this is a followed master.
+fn is_followed(store: &Store, host: &str, port: u16) -> bool {
+    let cluster = store.cluster_source().ok().flatten();
+    cluster.is_some_and(|cluster| {
+        let mut lanes = cluster.lanes.iter();
+        port != 0 && lanes.any(|lane| lane.host == host && lane.port == port)
     })
 }
 

@@ -49,6 +49,10 @@ impl Shared {
         }
         // Retried in the next round.
         let _ = store.require_replicas_after(Some(until.unwrap_or(1)));
+        if !config.requires_replicas() {
+            // CONFIG SET may have removed the requirement before this thread recorded it again.
+            let _ = store.require_replicas_after(None);
+        }
     }
 
     /// Returns the time at which the last acknowledgement of one of the latest `count` replicas will be
