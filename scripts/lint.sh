@@ -18,7 +18,7 @@ say "clippy"
 cargo clippy --workspace --features undercroft/full --all-targets --locked -- -D warnings
 
 say "rustdoc"
-RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked --quiet
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --features undercroft/full --no-deps --document-private-items --locked --quiet
 
 say "shellcheck"
 if have shellcheck; then

@@ -95,7 +95,7 @@ impl Transport {
 
     /// Returns whether encrypted bytes wait until the socket accepts more.
     #[inline]
-    pub(crate) fn has_unsent(&self) -> bool {
+    pub fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
