@@ -110,12 +110,29 @@ impl Sender {
     }
 
     /// Appends the changes that were made since the last call, as one transaction, followed by the
-    /// commands in `after`. If the transaction has more than `most` bytes, begins another stream instead:
-    /// a replica that cannot keep so much needs a data set in any case. O(changed keys and their values).
+    /// commands in `after`. If a transaction in [pieces](Self::set_piece) has more than `most` bytes, or
+    /// the store has no room for the changes, begins another stream instead: a replica then needs a data
+    /// set in any case. O(changed keys and their values).
     ///
     /// # Errors
-    /// Fails if the store is damaged or out of memory.
+    /// Fails if the store is damaged, or has no room for a stream.
     pub fn send(
+        &mut self,
+        store: &Store,
+        (after, most): (&[u8], u64),
+        new_id: &dyn Fn() -> [u8; REPLICATION_ID],
+    ) -> Result<Sent, Error> {
+        match self.append(store, (after, most), new_id) {
+            Err(error) if error.is_out_of_memory() => {
+                // The backlog must not take the memory that programs need for their keys.
+                store.discard_unsent()?;
+                self.restart(store, new_id())
+            }
+            sent => sent,
+        }
+    }
+
+    fn append(
         &mut self,
         store: &Store,
         (after, most): (&[u8], u64),
@@ -181,8 +198,9 @@ impl Sender {
 
     /// Appends the commands for many changes to the backlog, and moves `ends` to the few changes after
     /// them. Their keys are read one after the other, so they are part of a transaction that is completed
-    /// with the keys that have changed meanwhile. Returns `None` if the replicas need a data set: the
-    /// transaction is too long, or databases were swapped or emptied, whose keys have an order.
+    /// with the keys that have changed meanwhile. Changes that are made faster than they are appended are
+    /// left to that end. Returns `None` if the replicas need a data set: the transaction is too long, or
+    /// databases were swapped or emptied, whose keys have an order.
     fn append_pieces(
         &self,
         store: &Store,
@@ -195,7 +213,12 @@ impl Sender {
             appended: 0,
         };
         unsent.commands.begin_transaction();
-        while store.logged_after(ends)? > self.piece.min(FEW as u64) {
+        let logged = store.logged_after(ends)?;
+        let pieces = (logged / self.piece.max(1)).saturating_add(ROUNDS_MAX as u64);
+        for _ in 0..pieces {
+            if store.logged_after(ends)? <= self.piece.min(FEW as u64) {
+                break;
+            }
             let found = store.first_changes_after(ends, self.piece.div_ceil(shards))?;
             let mut needs = Needs::new(true, self.is_old);
             needs.add(&found);
@@ -203,16 +226,22 @@ impl Sender {
                 return Ok(None);
             }
             *ends = found.ends;
-            needs.take_each(store, &mut |needs| {
+            let mut is_too_long = false;
+            let taken = needs.take_each(store, &mut |needs| {
                 encode(store, needs, &mut unsent.commands)?;
-                match unsent.commands.out.len() as u64 >= self.piece {
-                    true => unsent.take(store),
+                if unsent.commands.out.len() as u64 >= self.piece {
+                    unsent.take(store)?;
+                }
+                is_too_long = unsent.appended > most;
+                match is_too_long {
+                    true => Err(Error::Overflow),
                     false => Ok(()),
                 }
-            })?;
-            if unsent.appended > most {
+            });
+            if is_too_long {
                 return Ok(None);
             }
+            taken?;
         }
         Ok(Some(unsent))
     }
