@@ -124,9 +124,11 @@ pub(crate) async fn check_counters_and_expiry(cache: &dyn Cache) {
     assert!(cache.expire(b"text", minute).await.expect("expire"));
     assert!(!cache.expire(b"none", minute).await.expect("expire"));
     assert!(cache.expire(b"text", Duration::MAX).await.is_err());
+    // The time of a mock stands still, so a deadline taken from the clock is up to the duration of
+    // this test further away.
     let has_ttl = async |key: &[u8]| match cache.ttl(key).await.expect("ttl") {
         Some(left) => {
-            assert!(left > Duration::ZERO && left <= minute, "{left:?}");
+            assert!(left > Duration::ZERO && left <= 2 * minute, "{left:?}");
             true
         }
         None => false,
