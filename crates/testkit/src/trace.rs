@@ -1,5 +1,6 @@
 //! Runs a child process one machine instruction at a time.
 
+use std::ops::Range;
 use std::process::{Child, Command};
 
 use nix::errno::Errno;
@@ -16,6 +17,8 @@ const NOT_ALLOWED: i32 = 77;
 pub struct Traced {
     child: Child,
     pid: Pid,
+    /// The addresses of the kernel's functions in the child (vDSO), for example of its clocks.
+    kernel: Range<u64>,
     /// Whether the child still has to be killed and waited for.
     alive: bool,
 }
@@ -55,6 +58,7 @@ impl Traced {
         let mut traced = Traced {
             child,
             pid,
+            kernel: 0..0,
             alive: true,
         };
         match waitpid(pid, None).expect("a child to wait for") {
@@ -67,14 +71,26 @@ impl Traced {
         }
         ptrace::setoptions(pid, ptrace::Options::PTRACE_O_EXITKILL)
             .expect("the child stands still");
+        traced.kernel = kernel_functions(pid);
         Ok(traced)
     }
 
-    /// Runs one instruction of the child.
+    /// Runs one instruction of the child, or a whole function of the kernel (vDSO): its clocks start
+    /// again when the kernel's timer ticks, so they never end if each instruction takes longer than
+    /// a fraction of a tick.
     ///
     /// # Panics
     /// Panics if the child ends, or if it receives a signal other than that of its own marker.
     pub fn step(&mut self) -> Step {
+        loop {
+            let step = self.step_once();
+            if step == Step::Marker || !self.kernel.contains(&instruction_at(self.pid)) {
+                return step;
+            }
+        }
+    }
+
+    fn step_once(&mut self) -> Step {
         match ptrace::step(self.pid, None) {
             Ok(()) => {}
             Err(error) => panic!("expected to step, got {error}"),
@@ -101,6 +117,26 @@ impl Traced {
             let _ = self.child.wait();
         }
     }
+}
+
+/// Returns the addresses of the kernel's functions in a process, or an empty range if it has none.
+fn kernel_functions(pid: Pid) -> Range<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("a living child");
+    let range = maps
+        .lines()
+        .find(|line| line.ends_with("[vdso]"))
+        .and_then(|line| line.split_once(' ')?.0.split_once('-'));
+    let parse = |address| u64::from_str_radix(address, 16).expect("a hexadecimal address");
+    range.map_or(0..0, |(start, end)| parse(start)..parse(end))
+}
+
+/// Returns the address of the next instruction of a stopped process.
+fn instruction_at(pid: Pid) -> u64 {
+    let registers = ptrace::getregs(pid).expect("the child stands still");
+    #[cfg(target_arch = "x86_64")]
+    return registers.rip;
+    #[cfg(target_arch = "aarch64")]
+    return registers.pc;
 }
 
 impl Drop for Traced {

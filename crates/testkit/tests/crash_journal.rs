@@ -23,7 +23,7 @@ use undercroft_testkit::trace::{Step, Traced};
 const EXTENTS: [(usize, u64); 3] = [(3, 60), (12, 200), (usize::MAX, 1000)];
 /// The sizes of the ring and of the journal's segments in bytes, so small that they are quick to copy.
 const SIZES: JournalOptions = JournalOptions {
-    ring: Some(1 << 20),
+    ring: Some(64 << 10),
     segment: Some(256 << 10),
 };
 

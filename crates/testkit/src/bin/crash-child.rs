@@ -61,6 +61,12 @@ fn act(name: &str, path: &Path, first: fn(&Store) -> Result<(), Error>) {
     let scenario = scenario::all()
         .find(|known| known.name == name)
         .unwrap_or_else(|| panic!("expected the name of a scenario, got {name:?}"));
+    // The tracer sees the signal and fails. A backtrace would take hours, because the child runs one
+    // instruction at a time.
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("{panic}");
+        std::process::abort();
+    }));
     trace::trace_me();
     let mut store = state::open(path).expect("the prepared store");
     if let Some(journal) = store.journal() {
