@@ -173,10 +173,14 @@ fn resize<D: Dictionary>(
 
 /// Returns the binary logarithm of the factor by which a table that is full with `full` keys grows.
 /// Growing by a larger factor than two moves each key less often. The factor is limited so that the
-/// new table is not sparse, whether or not the expected keys arrive.
+/// new table is not sparse, whether or not the expected keys arrive. The last resize moves the most
+/// keys, so the first one takes the odd factor and all later ones the largest.
 fn growth(full: u64, expected: u64) -> u64 {
-    let fits = |growth: &u64| expected <= full.saturating_mul(1 << growth);
-    (1..GROWTH_MAX).find(fits).unwrap_or(GROWTH_MAX)
+    let doublings = expected.div_ceil(full.max(1)).next_power_of_two().ilog2();
+    match u64::from(doublings) {
+        0 => 1,
+        doublings => (doublings - 1) % GROWTH_MAX + 1,
+    }
 }
 
 fn start_resize<D: Dictionary>(
@@ -287,6 +291,22 @@ mod tests {
         }
         let report = store.check().expect("checked");
         assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+
+    #[test]
+    fn last_growth_toward_the_expected_keys_is_the_largest() {
+        for expected in 0..100_000 {
+            let (mut full, mut last) = (5_u64, 0);
+            while full < expected {
+                last = growth(full, expected);
+                assert!(full == 5 || last == GROWTH_MAX, "{expected} keys: {full}");
+                full <<= last;
+            }
+            // One doubling less would not suffice.
+            assert!(last == 0 || full / 2 < expected, "{expected} keys: {full}");
+        }
+        assert_eq!(growth(5, 0), 1);
+        assert!(growth(5, u64::MAX) <= GROWTH_MAX);
     }
 
     #[test]
