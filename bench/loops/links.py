@@ -32,6 +32,8 @@ def watch(store: undercroft.Redis, seconds: float) -> None:
 def write(store: undercroft.Redis) -> None:
     """Set keys until standard input ends."""
     longest, at = 0, 0
+    # The first write of a process joins the store, with or without an export.
+    store.set(b"first", b"v" * 80)
     print(flush=True)
     while at % 100 or not select.select([sys.stdin], [], [], 0)[0]:
         at += 1
