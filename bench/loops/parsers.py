@@ -56,7 +56,7 @@ def native() -> Callable[[list[bytes]], Any]:
     """Return a parse function that uses Undercroft's parser in Rust."""
     from redis.exceptions import ResponseError
     from undercroft._native import Wire
-    from undercroft.resp import MISSING
+    from undercroft.remote.resp import MISSING
 
     return fed(Wire(ResponseError), MISSING)
 
@@ -64,7 +64,7 @@ def native() -> Callable[[list[bytes]], Any]:
 def pure() -> Callable[[list[bytes]], Any]:
     """Return a parse function that uses Undercroft's parser in Python."""
     from redis.exceptions import ResponseError
-    from undercroft.resp import MISSING, Reader
+    from undercroft.remote.resp import MISSING, Reader
 
     return fed(Reader(None, "strict", ResponseError), MISSING)
 

@@ -124,7 +124,7 @@ def sync_operations(make: Callable[..., Any], work: str, place: Place) -> Callab
 def undercroft_client() -> Callable[..., Any]:
     """Return the constructor of Undercroft's client."""
     import undercroft
-    from undercroft.connection import NATIVE
+    from undercroft.remote.connection import NATIVE
 
     codec = "native" if NATIVE else "pure Python"
     print(f"undercroft {metadata.version('undercroft')}, {codec}", flush=True)

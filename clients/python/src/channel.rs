@@ -1,7 +1,7 @@
 //! Channels, which are bounded queues of messages between processes.
 //!
 //! Each message is one item of a list. The item's first byte is its kind: plain bytes, text, or any
-//! other value as encoded by `undercroft.channel`. An item can also be the name of an object in the
+//! other value as encoded by `undercroft.channels.channel`. An item can also be the name of an object in the
 //! store, which only the consumer that holds the message may remove.
 
 use std::hint;

@@ -5,28 +5,22 @@ redis-py.
 
 - `__main__`: runs the undercroft command for `python -m undercroft`.
 - `_native`: the native extension module.
-- `asyncio`: clients for asyncio, with the API of redis.asyncio.
+- `async_base`, `asyncio`: the common base class of asyncio clients; the names of their package.
+- `awaited`: makes an object awaitable and closable, as redis-py's asyncio objects are.
 - `base`: the common base class of all clients, which picks the client class from its arguments.
-- `celery`: a Celery result backend that stores results in shared memory.
-- `channel`: channels, which are bounded queues of values between processes.
-- `client`: the client for a store, with native methods for common commands and redis-py's methods
-  for all others.
-- `connection`: redis-py's connections and pools with this package's codec.
-- `django`: a Django cache in shared memory or on a server.
-- `embedded`: the helper modules for store clients.
-- `extensions`: additions to redis-py's API: feeds, cached functions, locks, objects.
-- `factory`: the concrete classes of store and server clients.
-- `flask_caching`: a Flask-Caching cache in shared memory or on a server.
-- `green`: waits that allow other greenlets to run in a process patched by gevent or eventlet.
-- `joblib`: a joblib backend whose workers receive and return arrays through a store.
-- `mosec`: passes results between the stages of a mosec service through a store.
+- `celery`, `django`, `flask_caching`, `joblib`, `mosec`: the names of the classes in `frameworks`
+  that programs import or write in their settings.
+- `channels`: channels, which are bounded queues of values between processes.
+- `embedded`: clients for a store in this process.
+- `extensions`: additions to redis-py's API: feeds, cached functions, locks.
+- `frameworks`: integrations with frameworks.
 - `objects`: arrays, bytes and messages that processes exchange without copying.
-- `remote`: redis-py's client for a server, with less overhead per call.
-- `replies`: converts replies to the results of redis-py's methods.
-- `resp`: RESP2 and RESP3 in pure Python: encodes commands and decodes replies.
-- `servers`: the helper modules for server clients.
+- `remote`: clients for a server.
 - `sharing`: sends pickled arrays through a store.
-- `store`: the store client that does not need redis-py.
+
+A module whose name begins with `async_` is the asyncio variant of the module next to it. Programs
+import this module, `undercroft.asyncio`, `undercroft.sharing` and the modules for frameworks; all
+other modules are private.
 """
 
 from __future__ import annotations
@@ -63,28 +57,35 @@ if TYPE_CHECKING:
         WatchError,
     )
 
-    from undercroft._native import BusyError, CommandError, StoreError, UnavailableError
-    from undercroft.channel import Channel, ChannelClosed, Delivery
-    from undercroft.client import EmbeddedRedis
-    from undercroft.connection import (
+    from undercroft._native import (
+        BusyError,
+        ChannelClosed,
+        CommandError,
+        StoreError,
+        UnavailableError,
+    )
+    from undercroft.base import Redis
+    from undercroft.channels.channel import Channel, Delivery
+    from undercroft.embedded.client import EmbeddedRedis
+    from undercroft.embedded.connection import StoreConnection
+    from undercroft.embedded.scheme import register_scheme, unregister_scheme
+    from undercroft.embedded.store import Store
+    from undercroft.objects.embedded import Objects
+    from undercroft.objects.encoding import PickleRefused
+    from undercroft.remote.client import RemoteRedis
+    from undercroft.remote.connection import (
         BlockingConnectionPool,
         Connection,
         ConnectionPool,
         SSLConnection,
         UnixDomainSocketConnection,
     )
-    from undercroft.embedded.scheme import register_scheme, unregister_scheme
-    from undercroft.embedded.store_connection import StoreConnection
-    from undercroft.factory import Redis
-    from undercroft.objects import Objects, PickleRefused
-    from undercroft.remote import RemoteRedis
-    from undercroft.servers.topology import (
+    from undercroft.remote.topology import (
         RedisCluster,
         Sentinel,
         SentinelManagedConnection,
         SentinelManagedSSLConnection,
     )
-    from undercroft.store import Store
 
     # An alias that redis-py also defines.
     StrictRedis = Redis
@@ -144,35 +145,36 @@ __version__ = "0.1.0"
 
 # The modules that define this package's own names. All other names come from redis-py.
 _HOMES = {
-    "_native": ("BusyError", "CommandError", "StoreError", "UnavailableError"),
-    "channel": ("Channel", "ChannelClosed", "Delivery"),
-    "client": ("EmbeddedRedis",),
-    "connection": (
+    "_native": ("BusyError", "ChannelClosed", "CommandError", "StoreError", "UnavailableError"),
+    "base": ("Redis", "StrictRedis"),
+    "channels.channel": ("Channel", "Delivery"),
+    "embedded.client": ("EmbeddedRedis",),
+    "embedded.connection": ("StoreConnection",),
+    "embedded.scheme": ("register_scheme", "unregister_scheme"),
+    "embedded.store": ("Store",),
+    "objects.embedded": ("Objects",),
+    "objects.encoding": ("PickleRefused",),
+    "remote.client": ("RemoteRedis",),
+    "remote.connection": (
         "BlockingConnectionPool",
         "Connection",
         "ConnectionPool",
         "SSLConnection",
         "UnixDomainSocketConnection",
     ),
-    "embedded.scheme": ("register_scheme", "unregister_scheme"),
-    "embedded.store_connection": ("StoreConnection",),
-    "factory": ("Redis", "StrictRedis"),
-    "objects": ("Objects", "PickleRefused"),
-    "remote": ("RemoteRedis",),
-    "servers.topology": (
+    "remote.topology": (
         "RedisCluster",
         "Sentinel",
         "SentinelManagedConnection",
         "SentinelManagedSSLConnection",
     ),
-    "store": ("Store",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def from_url(url: str, **options: Any) -> Redis:
     """Return a client for a URL, as :meth:`Redis.from_url` does."""
-    from undercroft.factory import Redis
+    from undercroft.base import Redis
 
     return Redis.from_url(url, **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -24,12 +25,32 @@ TOPOLOGIES = ("redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+senti
 
 
 class Factory(NamedTuple):
-    """Functions that import the concrete client classes, whose modules depend on this module."""
+    """The modules of concrete client classes, imported on first use: they depend on this module."""
 
-    embedded: Callable[[], type[Any]]
-    remote: Callable[[], type[Any]]
-    # Creates a client for a URL whose scheme is in TOPOLOGIES.
-    from_topology: Callable[..., Any]
+    embedded_module: str
+    remote_module: str
+    topology_module: str
+
+    def embedded(self) -> type[Any]:
+        """Return the class of clients for a store in shared memory."""
+        try:
+            module = importlib.import_module(self.embedded_module)
+        except ImportError as error:
+            raise ImportError(
+                "stores in shared memory need undercroft's native module, which cannot be "
+                f"imported; servers work without it ({error})"
+            ) from error
+        found: type[Any] = module.EmbeddedRedis
+        return found
+
+    def remote(self) -> type[Any]:
+        """Return the class of clients for a server."""
+        found: type[Any] = importlib.import_module(self.remote_module).RemoteRedis
+        return found
+
+    def from_topology(self, url: str, **options: Any) -> Any:
+        """Return a client for a URL whose scheme is in ``TOPOLOGIES``."""
+        return importlib.import_module(self.topology_module).from_url(url, **options)
 
 
 def means_store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -68,7 +89,66 @@ def merged(own: type[Any], common: type[Any], kind: type[Any]) -> type[Any]:
     return _made[own, kind]
 
 
-class Redis(Feeds, Caches, CoreCommands):
+class Chosen:
+    """The part of both common classes that picks a concrete client class."""
+
+    # The common class itself, and the concrete classes of its clients.
+    _common: ClassVar[type[Any]]
+    _factory: ClassVar[Factory]
+    # Whether this class is, or derives from, one of the factory's classes.
+    _is_made: ClassVar[bool] = False
+
+    # redis-py's annotations for its command classes require this attribute.
+    _event_dispatcher: Any
+    # Functions that convert replies to results, by command.
+    response_callbacks: dict[str, Callable[..., Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Create a client of the class that suits the arguments."""
+        if cls._is_made:
+            return super().__new__(cls)
+        kind = cls._concrete(means_store(args, kwargs))
+        return cast("Self", kind.__new__(kind, *args, **kwargs))
+
+    @classmethod
+    def _concrete(cls, is_store: bool) -> type[Any]:
+        """Return the concrete class of a store's or a server's clients, as a kind of this class."""
+        made = cls._factory.embedded() if is_store else cls._factory.remote()
+        return merged(cls, cls._common, made)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return a client for a URL.
+
+        Options can also be given in the URL, as in ``undercroft://name?db=1``. Options in the URL
+        take precedence. ``redis+cluster://`` creates a ``RedisCluster``.
+        ``redis+sentinel://host:port/service`` creates a client for the master that the Sentinels
+        name.
+        """
+        scheme = scheme_of(url)
+        if scheme in TOPOLOGIES:
+            return cast("Self", cls._factory.from_topology(url, **options))
+        return cast("Self", cls._concrete(scheme == "undercroft").from_url(url, **options))
+
+    @classmethod
+    def from_pool(cls, connection_pool: Any) -> Self:
+        """Return a client that takes ownership of a connection pool to a server and closes it."""
+        return cast("Self", cls._concrete(False).from_pool(connection_pool))
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Any:
+        """Return a pipeline: a queue of commands that run together."""
+        raise NotImplementedError
+
+    def lock(self, name: str | bytes, timeout: float | None = None, **options: Any) -> Any:
+        """Return a lock with redis-py's options, which expires after ``timeout`` seconds."""
+        raise NotImplementedError
+
+    def pubsub(self, **options: Any) -> Any:
+        """Return a publish/subscribe object, which receives messages from channels."""
+        raise NotImplementedError
+
+
+class Redis(Chosen, Feeds, Caches, CoreCommands):
     """A client with redis-py's methods, for a store in shared memory or for a server.
 
     ``Redis()``, ``Redis("undercroft://name")``, ``Redis("/path")`` and :meth:`from_url` with
@@ -83,64 +163,16 @@ class Redis(Feeds, Caches, CoreCommands):
 
     # redis-py's annotations read this flag: methods return values, not awaitables.
     _is_async_client: Literal[False] = False
-    # redis-py's annotations for its command classes require this attribute.
-    _event_dispatcher: Any
-
-    _factory: ClassVar[Factory]
-    # Whether this class is, or derives from, one of the factory's classes.
-    _is_made: ClassVar[bool] = False
-
-    # Functions that convert replies to results, by command.
-    response_callbacks: dict[str, Callable[..., Any]]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Create a client of the class that suits the arguments."""
-        if cls._is_made:
-            return super().__new__(cls)
-        factory = cls._factory
-        made = factory.embedded() if means_store(args, kwargs) else factory.remote()
-        kind = merged(cls, Redis, made)
-        return cast("Self", kind.__new__(kind, *args, **kwargs))
-
-    @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client for a URL.
-
-        Options can also be given in the URL, as in ``undercroft://name?db=1``. Options in the URL
-        take precedence. ``redis+cluster://`` creates a :class:`undercroft.RedisCluster`.
-        ``redis+sentinel://host:port/service`` creates a client for the master that the Sentinels
-        name.
-        """
-        scheme = scheme_of(url)
-        if scheme in TOPOLOGIES:
-            return cast("Self", cls._factory.from_topology(url, **options))
-        factory = cls._factory
-        kind = factory.embedded() if scheme == "undercroft" else factory.remote()
-        return cast("Self", merged(cls, Redis, kind).from_url(url, **options))
-
-    @classmethod
-    def from_pool(cls, connection_pool: Any) -> Self:
-        """Return a client that takes ownership of a connection pool to a server and closes it."""
-        return cast("Self", merged(cls, Redis, cls._factory.remote()).from_pool(connection_pool))
+    _factory = Factory(
+        "undercroft.embedded.client", "undercroft.remote.client", "undercroft.remote.topology"
+    )
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply as redis-py converts it."""
         raise NotImplementedError
 
-    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Any:
-        """Return a pipeline: a queue of commands that run together."""
-        raise NotImplementedError
-
     def transaction(self, func: Callable[[Any], Any], *watches: Any, **options: Any) -> Any:
         """Run ``func`` in a pipeline that watches keys; retry while a watched key changes."""
-        raise NotImplementedError
-
-    def lock(self, name: str | bytes, timeout: float | None = None, **options: Any) -> Any:
-        """Return a lock with redis-py's options, which expires after ``timeout`` seconds."""
-        raise NotImplementedError
-
-    def pubsub(self, **options: Any) -> Any:
-        """Return a publish/subscribe object, which receives messages from channels."""
         raise NotImplementedError
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
@@ -171,3 +203,8 @@ class Redis(Feeds, Caches, CoreCommands):
     ) -> None:
         """Close the client."""
         self.close()
+
+
+Redis._common = Redis
+# An alias that redis-py also defines.
+StrictRedis = Redis

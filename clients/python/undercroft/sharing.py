@@ -11,7 +11,7 @@ from __future__ import annotations
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
-from undercroft.objects import Objects
+from undercroft.objects.embedded import Objects
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -1,6 +1,6 @@
 //! Allows `undercroft.Objects` to store bytes and arrays without running Python code. Contains
 //! tables of array heads by type and shape, tables of the descriptions in those heads, and a
-//! generator of ids. `undercroft.objects` adds new table entries.
+//! generator of ids. `undercroft.objects.embedded` adds new table entries.
 
 use pyo3::ffi;
 use pyo3::intern;

@@ -22,7 +22,7 @@ use super::{Wire, pack};
 /// program's last write may have used another connection in the pool.
 const REPLICATED: &[u8] = b"WAIT";
 
-/// Runs a command as `undercroft.remote.RemoteRedis.execute_command` documents.
+/// Runs a command as `undercroft.remote.client.RemoteRedis.execute_command` documents.
 pub(super) unsafe extern "C-unwind" fn execute_command(
     client: *mut ffi::PyObject,
     args: *mut ffi::PyObject,

@@ -5,7 +5,7 @@
 //! from an error reply, and leaves all other work that needs Python to its caller. A daemon thread
 //! that is unwound at interpreter shutdown therefore has no frame of this module on its stack. A
 //! signal handler finds either both a command and its call in the queue, or neither.
-//! `undercroft.asyncio.multiplexing.line` is the equivalent in Python.
+//! `undercroft.remote.multiplexing.line` is the equivalent in Python.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

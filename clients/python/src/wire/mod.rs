@@ -127,7 +127,7 @@ impl Wire {
         self.owed || self.replies.has_data()
     }
 
-    /// Return the next reply, or `undercroft.resp.MISSING` if it is incomplete.
+    /// Return the next reply, or `undercroft.remote.resp.MISSING` if it is incomplete.
     #[pyo3(signature = (decode=true))]
     fn gets<'py>(&mut self, py: Python<'py>, decode: bool) -> PyResult<Bound<'py, PyAny>> {
         match self.replies.next(py, &self.codec, decode)? {
@@ -213,7 +213,7 @@ impl Wire {
 
     /// Return the next published message in redis-py's format, or any other reply unchanged.
     ///
-    /// Return `undercroft.resp.MISSING` if nothing arrives within `timeout` seconds. Other threads
+    /// Return `undercroft.remote.resp.MISSING` if nothing arrives within `timeout` seconds. Other threads
     /// may use this object while it waits.
     fn message<'py>(
         receiver: &Bound<'py, Wire>,

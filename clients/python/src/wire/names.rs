@@ -17,20 +17,20 @@ fn found<'py>(
     Ok(object.bind(py).clone())
 }
 
-/// Returns `undercroft.resp.MISSING`.
+/// Returns `undercroft.remote.resp.MISSING`.
 pub(super) fn missing(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static MISSING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    found(py, &MISSING, "undercroft.resp", "MISSING")
+    found(py, &MISSING, "undercroft.remote.resp", "MISSING")
 }
 
-/// Returns a message as an `undercroft.resp.Push`.
+/// Returns a message as an `undercroft.remote.resp.Push`.
 pub(super) fn push<'py>(items: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
     static PUSH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    found(items.py(), &PUSH, "undercroft.resp", "Push")?.call1((items,))
+    found(items.py(), &PUSH, "undercroft.remote.resp", "Push")?.call1((items,))
 }
 
-/// Returns `undercroft.replies.observability`.
+/// Returns `undercroft.remote.replies.observability`.
 pub(super) fn observability(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static OBSERVABILITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    found(py, &OBSERVABILITY, "undercroft.replies", "observability")
+    found(py, &OBSERVABILITY, "undercroft.remote.replies", "observability")
 }

@@ -12,7 +12,7 @@ import redis.asyncio
 import undercroft
 import undercroft.asyncio
 from conftest import Run
-from undercroft.asyncio.waiting import retries
+from undercroft.embedded import async_retries as retries
 
 
 async def off_the_loop(work: Awaitable[Any]) -> Any:

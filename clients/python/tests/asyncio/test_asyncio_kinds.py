@@ -19,7 +19,7 @@ import undercroft.asyncio
 from asyncio_servers import plain
 from conftest import SCRATCH, Run
 from test_asyncio import url as url
-from undercroft.servers.command_kinds import ALONE, KINDS, READS, REPLICATED
+from undercroft.remote.command_kinds import ALONE, KINDS, READS, REPLICATED
 
 # The ACL categories of commands that concern connections.
 ABOUT_CONNECTIONS = {"@connection", "@transaction", "@blocking"}

@@ -8,7 +8,7 @@ import redis
 from asyncio_servers import plain
 from conftest import Run
 from redis.exceptions import ResponseError
-from undercroft.asyncio.multiplexing.share import Share
+from undercroft.remote.multiplexing.share import Share
 
 SIZE = 1_000_000
 REPLIES = {

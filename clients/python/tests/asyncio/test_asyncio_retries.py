@@ -20,7 +20,7 @@ import undercroft.asyncio
 from conftest import SCRATCH, Run
 from holder import Holder
 from test_asyncio_waiting import HOLDER as ONE_SHARD
-from undercroft.asyncio.waiting import retries
+from undercroft.embedded import async_retries as retries
 
 # The number of loop turns during which a call must remain pending. A call that blocks the loop
 # fails.

@@ -9,7 +9,7 @@ import undercroft.asyncio
 from asyncio_servers import answer_gets, plain
 from conftest import Run
 from test_asyncio import url as url
-from undercroft.connection import NAME
+from undercroft.remote.connection import NAME
 
 POOLS = [redis.asyncio.ConnectionPool, redis.asyncio.BlockingConnectionPool]
 

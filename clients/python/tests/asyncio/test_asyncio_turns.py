@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from asyncio_servers import answer_gets, plain
 from conftest import Run
-from undercroft.asyncio.multiplexing.link import Link
+from undercroft.remote.multiplexing.link import Link
 
 
 @asynccontextmanager

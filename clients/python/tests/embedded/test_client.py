@@ -225,7 +225,7 @@ def test_using_a_removed_store_raises_connection_error(path: str) -> None:
 
 def test_the_client_describes_itself(path: str) -> None:
     r = undercroft.Redis(path, db=2)
-    assert repr(r) == f"<undercroft.client.EmbeddedRedis('{path}', db=2)>"
+    assert repr(r) == f"<undercroft.embedded.client.EmbeddedRedis('{path}', db=2)>"
     with pytest.raises(TypeError):
         undercroft.Redis(path, nonsense=1)
 

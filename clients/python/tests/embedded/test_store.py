@@ -88,7 +88,7 @@ def test_a_url_specifies_the_path_and_options(path: str) -> None:
     with undercroft.Store(f"undercroft://{path}?db=3&decode_responses=yes") as store:
         store.set("k", "v")
         assert (store.get("k"), store.db, str(store.path)) == ("v", 3, path)
-        assert repr(store) == f"<undercroft.store.Store({path!r}, db=3)>"
+        assert repr(store) == f"<undercroft.embedded.store.Store({path!r}, db=3)>"
     with undercroft.Redis(path, db=3) as r:
         assert r.get("k") == b"v"
     with pytest.raises(ValueError, match="expected one of the options"):

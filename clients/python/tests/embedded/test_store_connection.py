@@ -135,7 +135,7 @@ def test_commands_after_a_blocking_command_run_after_its_wait(p: redis.Redis) ->
 
 def test_a_receiver_times_out_as_over_a_socket(url: str) -> None:
     pool = undercroft.ConnectionPool.from_url(url)
-    connection = pool.get_connection(*undercroft.connection.NAME)
+    connection = pool.get_connection(*undercroft.remote.connection.NAME)
     connection.send_command("BLPOP", "none", 0)
     connection._sock.settimeout(0.05)
     with pytest.raises(redis.TimeoutError):
@@ -215,7 +215,7 @@ def test_a_closed_connection_reconnects(p: redis.Redis) -> None:
     p.set("k", "v")
     p.connection_pool.disconnect()
     assert p.get("k") == b"v"
-    connection = p.connection_pool.get_connection(*undercroft.connection.NAME)
+    connection = p.connection_pool.get_connection(*undercroft.remote.connection.NAME)
     connection.send_command("QUIT")
     assert connection.read_response() == b"OK"
     with pytest.raises(redis.ConnectionError):
@@ -225,7 +225,7 @@ def test_a_closed_connection_reconnects(p: redis.Redis) -> None:
 
 
 def test_another_thread_can_close_a_waiting_connection(p: redis.Redis) -> None:
-    connection = p.connection_pool.get_connection(*undercroft.connection.NAME)
+    connection = p.connection_pool.get_connection(*undercroft.remote.connection.NAME)
     connection.send_command("BLPOP", "none", 0)
     peer = connection._sock.peer
     threading.Timer(0.05, peer.close).start()
@@ -260,7 +260,7 @@ def test_malformed_commands_close_the_connection(url: str) -> None:
 
 
 def test_a_removed_store_raises_an_error_that_says_so(p: redis.Redis, path: str) -> None:
-    connection = p.connection_pool.get_connection(*undercroft.connection.NAME)
+    connection = p.connection_pool.get_connection(*undercroft.remote.connection.NAME)
     Path(path).unlink()
 
     def write_on() -> None:

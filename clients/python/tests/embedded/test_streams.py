@@ -17,7 +17,7 @@ import undercroft
 import undercroft.asyncio
 from conftest import Run
 from undercroft._native import waits
-from undercroft.servers.command_kinds import kind_of
+from undercroft.remote.command_kinds import kind_of
 
 READER = """
 import sys, undercroft

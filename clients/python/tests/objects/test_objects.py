@@ -383,7 +383,7 @@ def test_the_error_for_a_missing_object_carries_those_already_taken(objects):
 
 def test_objects_with_damaged_lengths_raise_errors(objects):
     """If any length field is wrong, no byte beyond the object is read, and nothing is cached."""
-    kept = len(undercroft.objects.array_shapes)
+    kept = len(undercroft.objects.encoding.array_shapes)
     damaged = [
         b"\xc1UOa\x05\0\0\0((((",
         b"\xc1UOa\xff\xff\xff\xff" + b"(" * 40_000,
@@ -399,7 +399,7 @@ def test_objects_with_damaged_lengths_raise_errors(objects):
         for read in (objects.get, objects.take):
             with pytest.raises(ValueError, match=r"expected|buffer|OBJECT"):
                 read(b"%d" % number)
-    assert len(undercroft.objects.array_shapes) <= kept + 2
+    assert len(undercroft.objects.encoding.array_shapes) <= kept + 2
 
 
 class Thing:

@@ -69,8 +69,8 @@ def objects(url: str) -> Iterator[Objects]:
 @pytest.fixture
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable polling, so that only messages wake waiters."""
-    monkeypatch.setattr("undercroft.extensions.object_waits.LOOK_EMBEDDED", 3600.0)
-    monkeypatch.setattr("undercroft.servers.objects.LOOK_REMOTE", 3600.0)
+    monkeypatch.setattr("undercroft.objects.waits.LOOK_EMBEDDED", 3600.0)
+    monkeypatch.setattr("undercroft.objects.remote.LOOK_REMOTE", 3600.0)
 
 
 def keys(objects: Objects) -> int:

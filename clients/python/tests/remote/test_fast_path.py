@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import redis
 import undercroft
-import undercroft.connection
+import undercroft.remote.connection
 from scripted_servers import Told, late, plain, scripted, tell, whole
 
 native = pytest.mark.skipif(
-    undercroft.connection.NATIVE is None,
+    undercroft.remote.connection.NATIVE is None,
     reason="only undercroft differs: redis-py checks before each call",
 )
 KINDS = pytest.mark.parametrize("kind", [socket.AF_UNIX, socket.AF_INET], ids=["unix", "tcp"])
@@ -54,7 +54,7 @@ def test_unread_data_of_an_earlier_user_reaches_no_call(server_socket: str, how:
             connection = pool.take()
             give = pool.give
         else:
-            connection = pool.get_connection(*undercroft.connection.NAME)
+            connection = pool.get_connection(*undercroft.remote.connection.NAME)
             give = pool.release
         connection.send_command("ECHO", "left")
         readable(connection)
@@ -108,7 +108,7 @@ def test_a_push_message_between_calls_keeps_the_connection(
     def handle(_: Any, message: list[Any], *__: Any) -> None:
         told.append(message)
 
-    monkeypatch.setattr(undercroft.connection.Parser, "handle_push_response", handle)
+    monkeypatch.setattr(undercroft.remote.connection.Parser, "handle_push_response", handle)
     with served(socket.AF_UNIX, path, push) as client:
         assert [client.get("k"), client.get("k")] == [b"whole"] * 2
         had.set()

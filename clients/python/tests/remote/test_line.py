@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import undercroft.asyncio.multiplexing.line
+import undercroft.remote.multiplexing.line
 from redis._parsers.encoders import Encoder
 from redis.exceptions import ConnectionError, DataError, ResponseError
-from undercroft.asyncio.multiplexing.call import Batch, Call
-from undercroft.resp import Push
+from undercroft.remote.multiplexing.call import Batch, Call
+from undercroft.remote.resp import Push
 
 PING = b"*1\r\n$4\r\nPING\r\n"
 GET = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
@@ -23,8 +23,8 @@ def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
     native = None
     if request.param == "native":
         native = pytest.importorskip("undercroft._native").Line
-    monkeypatch.setattr(undercroft.asyncio.multiplexing.line, "LINE", native)
-    return undercroft.asyncio.multiplexing.line.make_line(
+    monkeypatch.setattr(undercroft.remote.multiplexing.line, "LINE", native)
+    return undercroft.remote.multiplexing.line.make_line(
         Encoder("utf-8", "strict", True), ResponseError
     )
 

@@ -19,7 +19,7 @@ import redis
 import redis.asyncio
 import undercroft
 import undercroft.asyncio
-import undercroft.connection
+import undercroft.remote.connection
 from redis._parsers import _RESP2Parser
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -144,8 +144,7 @@ def test_a_program_only_has_to_change_its_import(ours: Any, theirs: Any) -> None
     [
         "from undercroft import asyncio as found, remote",
         "import undercroft as redis; found = redis.asyncio",
-        "from undercroft import connection as found",
-        "from undercroft.asyncio import connection as found",
+        "from undercroft import remote as found",
     ],
 )
 def test_modules_belong_to_this_package(program: str) -> None:
@@ -487,7 +486,7 @@ def test_unread_replies_reach_no_other_call(monkeypatch: pytest.MonkeyPatch) -> 
         told.set()
         raise Told
 
-    monkeypatch.setattr(undercroft.connection.Parser, "handle_push_response", handle)
+    monkeypatch.setattr(undercroft.remote.connection.Parser, "handle_push_response", handle)
     with scripted(push, whole) as address, plain(address) as client:
         with pytest.raises(Told):
             client.pipeline(False).get("a").get("b").execute()
@@ -519,7 +518,7 @@ def test_a_message_s_handler_that_raises_leaves_no_reply(monkeypatch: pytest.Mon
         connection.sendall(b">1\r\n+x\r\n")
         late(connection)
 
-    monkeypatch.setattr(undercroft.connection.Parser, "handle_push_response", tell)
+    monkeypatch.setattr(undercroft.remote.connection.Parser, "handle_push_response", tell)
     with scripted(push, whole) as address, plain(address) as client:
         with pytest.raises(Told):
             client.get("a")
@@ -548,7 +547,7 @@ def test_an_interrupted_call_leaves_no_reply_on_its_connection(server_socket: st
 
 
 def test_a_call_keeps_its_socket_when_the_descriptor_is_reused() -> None:
-    if undercroft.connection.NATIVE is None:
+    if undercroft.remote.connection.NATIVE is None:
         pytest.skip("only undercroft differs: redis-py reads from any file with that number")
     asked, gone = threading.Event(), threading.Event()
 

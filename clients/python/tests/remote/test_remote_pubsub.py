@@ -11,10 +11,10 @@ import pytest
 import redis
 import undercroft
 import undercroft.asyncio
-import undercroft.connection
+import undercroft.remote.connection
 from children import fork, in_child, status_of
 from scripted_servers import plain, scripted
-from undercroft.servers.pubsub import AsyncPubSub, PubSub
+from undercroft.remote.pubsub import AsyncPubSub, PubSub
 
 LONG = "x" * 300_000
 Made = Callable[..., Any]
@@ -72,7 +72,7 @@ def heard(client: Any, publisher: Any) -> list[Any]:
 def _reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read messages natively, or in Python as over TLS and with greenlets."""
     if request.param == "pure":
-        monkeypatch.setattr(undercroft.connection, "NATIVE", None)
+        monkeypatch.setattr(undercroft.remote.connection, "NATIVE", None)
 
 
 @pytest.mark.usefixtures("_reader")

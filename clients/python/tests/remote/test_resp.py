@@ -8,7 +8,7 @@ import pytest
 from redis._parsers.encoders import Encoder
 from redis.connection import PythonRespSerializer
 from redis.exceptions import DataError, InvalidResponse, ResponseError
-from undercroft.resp import MISSING, Packer, Push, Reader
+from undercroft.remote.resp import MISSING, Packer, Push, Reader
 
 REPLIES: list[tuple[bytes, object]] = [
     (b"+OK\r\n", b"OK"),

@@ -111,7 +111,7 @@ def test_a_master_is_found_by_sentinels() -> None:
             assert client.client_info()["db"] == 3
         with redis.Redis(port=master, db=3) as direct:
             assert direct.get("k") == b"2"
-        hosts = undercroft.servers.topology.Sentinels.of(url, redis.connection.parse_url).hosts
+        hosts = undercroft.remote.topology.Sentinels.of(url, redis.connection.parse_url).hosts
         watching = undercroft.Sentinel(hosts, decode_responses=True)
         with watching.master_for("main", db=3) as client:
             assert type(client) is undercroft.RemoteRedis
@@ -178,7 +178,7 @@ def test_a_cluster_on_asyncio(run: Run, protocol: int) -> None:
             assert await client.hgetall("h") == {"f": "v"}
             for node in client.get_nodes():
                 kinds = {type(each) for each in node._connections}
-                assert kinds == {undercroft.asyncio.connection.Connection}
+                assert kinds == {undercroft.remote.async_connection.Connection}
 
     with cluster() as port:
         run(main(port))
@@ -195,7 +195,7 @@ def test_a_master_is_found_by_sentinels_on_asyncio(run: Run) -> None:
             assert (await client.client_info())["db"] == 3
         with redis.Redis(port=master, db=3) as direct:
             assert direct.get("k") == b"5"
-        hosts = undercroft.servers.topology.Sentinels.of(url, redis.connection.parse_url).hosts
+        hosts = undercroft.remote.topology.Sentinels.of(url, redis.connection.parse_url).hosts
         watching = undercroft.asyncio.Sentinel(hosts, decode_responses=True)
         async with watching.master_for("main", db=3) as client:
             assert type(client) is undercroft.asyncio.RemoteRedis

@@ -208,7 +208,7 @@ def make(client: Any, instance: Any, made: Calls) -> None:
 
 
 def is_async(client: Any) -> bool:
-    return type(client).__module__.startswith("undercroft.asyncio")
+    return isinstance(client, undercroft.asyncio.Redis)
 
 
 def use(client: Any) -> None:

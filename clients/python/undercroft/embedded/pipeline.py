@@ -12,13 +12,13 @@ from redis.commands import CoreCommands
 from undercroft._native import Queue, errors, shape_replies, waits
 from undercroft.embedded.missing import Modules
 from undercroft.extensions.feed import PipelineFeeds
-from undercroft.green import is_patched, run
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
+from undercroft.frameworks.green import is_patched, run
+from undercroft.remote.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from undercroft.client import EmbeddedRedis
+    from undercroft.embedded.client import EmbeddedRedis
 
 Command = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from redis.client import PubSub as RemotePubSub
 
 from undercroft._native import Subscription
-from undercroft.green import read
+from undercroft.frameworks.green import read
 
 if TYPE_CHECKING:
-    from undercroft.client import EmbeddedRedis
+    from undercroft.embedded.client import EmbeddedRedis
 
 
 class PubSub(RemotePubSub):

@@ -8,8 +8,7 @@ from typing import Any
 import redis.asyncio.connection
 import redis.connection
 
-import undercroft.asyncio.store_connection
-from undercroft.embedded import store_connection
+from undercroft.embedded import async_connection, connection
 from undercroft.embedded.address import SCHEME
 
 _lock = threading.Lock()
@@ -22,7 +21,7 @@ def _reading(module: Any, kind: type[Any]) -> Any:
 
     def parse_url(url: str) -> Any:
         if url.startswith(SCHEME):
-            return {"connection_class": kind} | store_connection.parse_url(url)
+            return {"connection_class": kind} | connection.parse_url(url)
         return theirs(url)
 
     return parse_url
@@ -41,8 +40,8 @@ def register_scheme() -> None:
     with _lock:
         if not _taught:
             kinds: dict[Any, type[Any]] = {
-                redis.connection: store_connection.StoreConnection,
-                redis.asyncio.connection: undercroft.asyncio.store_connection.StoreConnection,
+                redis.connection: connection.StoreConnection,
+                redis.asyncio.connection: async_connection.StoreConnection,
             }
             for module, kind in kinds.items():
                 reading = _reading(module, kind)

@@ -36,7 +36,7 @@ from undercroft._native import (
     take_lease,
     wait_for_lease,
 )
-from undercroft.green import is_patched
+from undercroft.frameworks.green import is_patched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -451,7 +451,7 @@ class InAsyncStore:
 
     def __init__(self, cached: Cached, client: Any) -> None:
         """Create the cache of a function for a client."""
-        from undercroft.asyncio.waiting.retries import parked
+        from undercroft.embedded.async_retries import parked
 
         self.sync, self.client, self._parked = InStore(cached, client.store), client.store, parked
 

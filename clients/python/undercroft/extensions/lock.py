@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 from redis.lock import Lock as RedisLock
 
-from undercroft.green import read
+from undercroft.frameworks.green import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
