@@ -15,6 +15,8 @@ import undercroft
 import undercroft.asyncio
 from conftest import Run
 from redis.exceptions import LockError, LockNotOwnedError, NoScriptError
+from undercroft.extensions.async_lock import Lock as AsyncLock
+from undercroft.extensions.lock import AsyncScript, Lock, Script
 
 
 @pytest.mark.parametrize("kind", [None, redis.lock.Lock])
@@ -43,6 +45,31 @@ def test_a_lock_behaves_like_redis_py_s(r: undercroft.Redis, kind: Any) -> None:
         with pytest.raises(LockNotOwnedError):
             call()
     assert r.get("l") == b"another's"
+
+
+def test_a_lock_script_that_the_store_does_not_know_runs_as_lua(
+    path: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = redis.lock.Lock.LUA_RELEASE_SCRIPT + "-- another version"
+    monkeypatch.setattr(Lock, "lua_release", Script(text))
+    monkeypatch.setattr(AsyncLock, "lua_release", AsyncScript(text))
+
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(path) as client:
+            async with client.lock("l") as lock:
+                assert await lock.owned()
+            assert not await client.exists("l")
+            await client.lock("l").acquire(token="mine")
+
+    run(main())
+    client = undercroft.Redis(path)
+    lock = client.lock("l")
+    lock.local.token = b"another's"
+    with pytest.raises(LockNotOwnedError):
+        lock.release()
+    lock.local.token = b"mine"
+    lock.release()
+    assert not client.exists("l")
 
 
 @pytest.mark.parametrize("kind", [None, redis.asyncio.lock.Lock])

@@ -6,20 +6,20 @@ import asyncio
 from typing import Any
 
 from undercroft._native import Locked
-from undercroft.extensions.async_remote_lock import Woken
 from undercroft.embedded.async_retries import parked
-from undercroft.extensions.lock import EXTEND, REACQUIRE, RELEASE, channel
+from undercroft.extensions.async_remote_lock import Woken
+from undercroft.extensions.lock import AsyncScript, channel
 
 
 class Lock(Woken):
     """A lock in a store in this process, whose scripts are single native calls."""
 
-    lua_release: Any = RELEASE
-    lua_extend: Any = EXTEND
-    lua_reacquire: Any = REACQUIRE
+    lua_release: Any = AsyncScript(Woken.LUA_RELEASE_SCRIPT)
+    lua_extend: Any = AsyncScript(Woken.LUA_EXTEND_SCRIPT)
+    lua_reacquire: Any = AsyncScript(Woken.LUA_REACQUIRE_SCRIPT)
 
     def register_scripts(self) -> None:
-        """Do nothing, because every store has the scripts built in."""
+        """Do nothing: redis-py's scripts keep the first client alive, and with it its store."""
 
     def _channel(self) -> bytes:
         return channel(self.redis.store, self.name)

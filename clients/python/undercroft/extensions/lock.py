@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError, RedisError
 from redis.lock import Lock as RedisLock
 
 from undercroft.frameworks.green import read
@@ -16,23 +17,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class _Known:
-    """A script built into every store: compare and delete, or compare and expire."""
+class Script:
+    """One of redis-py's lock scripts, which every store runs natively if it knows the text."""
 
-    def __init__(self, sha: str) -> None:
-        self._sha = sha
+    def __init__(self, text: str) -> None:
+        """Compute the text's digest, by which stores recognize a script."""
+        self._text = text
+        self._sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
     def __call__(self, keys: Sequence[Any], args: Sequence[Any], client: Any) -> Any:
-        return client.evalsha(self._sha, len(keys), *keys, *args)
+        """Run the script."""
+        try:
+            return client.evalsha(self._sha, len(keys), *keys, *args)
+        except NoScriptError:
+            # This version of redis-py has another script, which the store runs as Lua.
+            return client.eval(self._text, len(keys), *keys, *args)
+
+
+class AsyncScript(Script):
+    """A lock script whose client is asynchronous."""
+
+    async def __call__(self, keys: Sequence[Any], args: Sequence[Any], client: Any) -> Any:
+        """Run the script."""
+        try:
+            return await client.evalsha(self._sha, len(keys), *keys, *args)
+        except NoScriptError:
+            return await client.eval(self._text, len(keys), *keys, *args)
 
 
 # The maximum number of seconds to wait for a server to confirm a subscription.
 _CONFIRMED = 5.0
-
-# The SHA1 digests of redis-py's lock scripts.
-RELEASE = _Known("c3f8721cbb97f72bc19e972846bd7aaf91901658")
-EXTEND = _Known("a4e8783852e6b949f9ef3a97212805108459a890")
-REACQUIRE = _Known("1cac51482acf5858da00f6d685d68f886cd6b6b2")
 
 
 def channel(client: Any, name: Any) -> bytes:
@@ -197,13 +211,13 @@ class _Woken(RedisLock):
 class Lock(_Woken):
     """A lock in a store in this process, whose scripts are single native calls."""
 
-    lua_release: Any = RELEASE
-    lua_extend: Any = EXTEND
-    lua_reacquire: Any = REACQUIRE
+    lua_release: Any = Script(RedisLock.LUA_RELEASE_SCRIPT)
+    lua_extend: Any = Script(RedisLock.LUA_EXTEND_SCRIPT)
+    lua_reacquire: Any = Script(RedisLock.LUA_REACQUIRE_SCRIPT)
     _receiver = _Receiver
 
     def register_scripts(self) -> None:
-        """Do nothing, because every store has the scripts built in."""
+        """Do nothing: redis-py's scripts keep the first client alive, and with it its store."""
 
 
 class RemoteLock(_Woken):
