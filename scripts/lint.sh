@@ -35,5 +35,6 @@ say "measured tables"
 .venv/bin/python bench/readme.py --check
 
 say "mypy"
-.venv/bin/mypy scripts clients/python/backend clients/python/undercroft conformance/programs/run.py \
+.venv/bin/mypy scripts clients/python/backend clients/python/tools clients/python/undercroft \
+    conformance/programs/run.py \
     examples/python examples/forum examples/migrating

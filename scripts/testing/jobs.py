@@ -191,6 +191,7 @@ def python() -> list[Job]:
         str(ROOT / "scripts/testing/stubs.allow"),
     ]
     stubs = [*stubtest, "undercroft"]
+    generated = [PYTHON, "clients/python/tools/stubs.py", "--check"]
     # Divide the files among jobs, so that these tests do not finish long after the other jobs.
     found = sorted((ROOT / PYTHON_TESTS).rglob("test_*.py"))
     files = [str(file.relative_to(ROOT)) for file in found]
@@ -203,6 +204,7 @@ def python() -> list[Job]:
         Job("reruns", "python", again, variables={"UNDERCROFT_RERUN": "1"}, sources=(client,)),
         # Run outside the repository's root, whose mypy settings apply to the check of sources.
         Job("stubs", "stubs", stubs, ROOT / "target/test", {"MYPYPATH": ""}, (client,)),
+        Job("stubs", "generated stubs", generated, sources=(client,)),
         Job(
             "readme",
             "readme",
