@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import tracemalloc
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -155,8 +154,6 @@ def test_an_interrupted_write_leaves_no_call_pending(run: Run) -> None:
             # Pretend that the peer accepts no more data, so that the line does not write to the
             # socket.
             link._is_direct = False
-            # Pretend that no other callback is scheduled in this turn.
-            link._ready = deque()
 
             def receive() -> None:
                 with pytest.raises(KeyboardInterrupt):

@@ -121,14 +121,14 @@ def test_a_task_sends_its_next_call_in_the_turn_of_its_reply(
 
     run(main())
     assert events[: events.index("done")] == [
-        *("ask", "write by task"),
+        *("ask", "write"),
         *("begin", "ask", "write", "end"),
         *("begin", "ask", "write", "end"),
         "begin",
     ]
 
 
-def test_calls_of_other_tasks_in_the_same_turn_share_the_write(run: Run) -> None:
+def test_calls_of_resumed_tasks_and_of_others_are_written_in_order(run: Run) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # Send no replies, because the test passes them to the link itself.
         await reader.read()
@@ -155,7 +155,7 @@ def test_calls_of_other_tasks_in_the_same_turn_share_the_write(run: Run) -> None
         loop.call_soon(lambda: others.append(client.get("other")))
         while not others or link._unsent:
             await asyncio.sleep(0)
-        assert written == ["write"]
+        assert written == ["write", "write"]
         link.data_received(b"$1\r\nw\r\n$1\r\no\r\n")
         assert await others[0] == b"o"
         await task

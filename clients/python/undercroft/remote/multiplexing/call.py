@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from contextvars import Context
 
-    from undercroft.remote.multiplexing.link import Link
-
 # The client that made the call, the command's arguments, and its options.
 Request = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
@@ -94,19 +92,6 @@ class Call(asyncio.Future[Any]):
     def close(self) -> None:
         """Cancel the call, as a coroutine's ``close`` does."""
         self.cancel()
-
-
-class FirstCall(Call):
-    """The first call of a turn, which notifies the link when a task awaits it."""
-
-    __slots__ = ("link",)
-
-    link: Link
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        """Wait for the result."""
-        self.link.awaited()
-        return super().__await__()
 
 
 Coroutine.register(Call)
