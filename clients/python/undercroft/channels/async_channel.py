@@ -92,12 +92,13 @@ class Channel(Messages):
     is cancelled while it waits, it has neither received nor put a message.
     """
 
-    def __new__(cls, name: str, store: Any = None, **options: Any) -> Any:
+    def __new__(cls, name: str, store: Any = None, **_options: Any) -> Self:  # noqa: ARG004
         """Create a channel of the class that suits the URL."""
         if cls is Channel and isinstance(store, str) and store.startswith(_REMOTE):
             from undercroft.channels.async_remote import RemoteChannel
 
-            return RemoteChannel(name, store, **options)
+            made: Any = super().__new__(RemoteChannel)
+            return made  # type: ignore[no-any-return]
         return super().__new__(cls)
 
     def __init__(
