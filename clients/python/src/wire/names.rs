@@ -32,5 +32,10 @@ pub(super) fn push<'py>(items: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny
 /// Returns `undercroft.remote.replies.observability`.
 pub(super) fn observability(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static OBSERVABILITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    found(py, &OBSERVABILITY, "undercroft.remote.replies", "observability")
+    found(
+        py,
+        &OBSERVABILITY,
+        "undercroft.remote.replies",
+        "observability",
+    )
 }
