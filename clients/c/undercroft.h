@@ -752,8 +752,8 @@ int uc_object_close(uc_object *object);
  */
 const void *uc_object_data(const uc_object *object, size_t *length);
 
-/* Returns the kind of an object: 'b' for bytes, 'a' for an array, or the letter of another kind
- * that Python stores. For such a kind, uc_object_data() returns everything after the object's
+/* Returns the kind of an object: 'b' for bytes, 'a' for an array, 's' for text in UTF-8, whose bytes
+ * are not aligned, or the letter of another kind that Python stores. For such a kind, uc_object_data() returns everything after the object's
  * description. A negative result is a uc_status. */
 int uc_object_kind(const uc_object *object);
 

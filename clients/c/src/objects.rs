@@ -39,6 +39,7 @@ impl Reading {
     fn new(object: Object) -> Reading {
         let (letter, dtype, shape) = match object.kind() {
             ObjectKind::Array { dtype, shape } => (b'a', dtype, shape),
+            ObjectKind::Text => (b's', String::new(), Vec::new()),
             ObjectKind::Other { letter, .. } => (letter, String::new(), Vec::new()),
             _ => (b'b', String::new(), Vec::new()),
         };

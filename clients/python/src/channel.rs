@@ -4,22 +4,19 @@
 //! other value as encoded by `undercroft.channels.channel`. An item can also be the name of an object in the
 //! store, which only the consumer that holds the message may remove.
 
-use std::hint;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};
 use pyo3::{create_exception, import_exception};
-use smallvec::SmallVec;
-use undercroft_engine::channels::{Channel, Received, Sent};
-use undercroft_engine::lists::End;
-use undercroft_engine::waiting::{Answer, Look, Looked, Take, Wanted};
-use undercroft_engine::{
-    Error, Ranges, Store, coarse_milliseconds, defer_signals, unlimited_patience,
+use undercroft_embedded::{
+    self as embedded, ChannelError, ChannelPatience, ChannelStore, NAME_ITEM, ShortItem, refuses,
+    short_item, short_value,
 };
+use undercroft_engine::channels::Received;
+use undercroft_engine::waiting::Look;
+use undercroft_engine::{Error, Ranges, Store, defer_signals, unlimited_patience};
 
 use crate::client::{Client, Use};
 use crate::objects;
@@ -40,45 +37,13 @@ create_exception!(
     "The client has left a removed store. Items that were put into that store must be put again."
 );
 
-/// The first byte of an item that is plain bytes, text, or the name of an object. Any other item is
-/// an encoded object.
-const BYTES: u8 = b'b';
-const TEXT: u8 = b's';
-const NAME: u8 = b'r';
-/// The magic number of an encoded object, and the kind byte of a pickle. Only channels opened with
-/// `pickles` read pickles.
-const OBJECT: &[u8] = b"\xc1UO";
-const PICKLE: u8 = b'p';
-/// Values of at least this many bytes are stored as separate objects, and their items contain the
-/// objects' names.
-const INLINE_MAX: usize = 32 << 10;
-/// The interval at which a waiting consumer checks for dead consumers that still hold messages.
-const RECALL: Duration = Duration::from_secs(1);
-/// The maximum time to poll before sleeping, and the number of checks before each yield to the
-/// scheduler.
-const WINDOW: Duration = Duration::from_micros(50);
-const LOOKS: u32 = 4;
-/// A producer that finds the channel full first sleeps until one part in `FREE_PART` of the
-/// capacity is free, so that it does not wake for every consumed message. After `LULL` it accepts
-/// room for one message, because the consumers may be waiting for the producer and leave the
-/// remaining messages unread.
-const FREE_PART: u64 = 4;
-const LULL: Duration = Duration::from_millis(2);
-/// The backoff after a poll that found nothing: the initial and the maximum number of waits that
-/// skip polling.
-const RESTS: (u32, u32) = (1, 64);
-
 /// A client's handle to one channel.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct ChannelLink {
     client: Py<Client>,
-    channel: Channel,
-    most: u64,
+    link: embedded::ChannelLink,
     pickles: bool,
-    /// When this handle last checked for dead consumers, in milliseconds.
-    recalled: AtomicU64,
     held: GilCell<Held>,
-    eagerness: Eagerness,
 }
 
 /// The messages that this handle's consumer holds.
@@ -89,79 +54,18 @@ struct Held {
     removals: u64,
 }
 
-/// Backoff that decides whether to poll before sleeping, based on recent success.
-struct Eagerness {
-    rests: AtomicU32,
-    next: AtomicU32,
-}
-
-impl Eagerness {
-    /// Polls for up to [`WINDOW`] and returns whether the condition became true. Returns false
-    /// without polling during the backoff after a poll that found nothing.
-    fn look(&self, mut is_there: impl FnMut() -> bool) -> bool {
-        let rests = self.rests.load(Ordering::Relaxed);
-        if rests > 0 {
-            self.rests.store(rests - 1, Ordering::Relaxed);
-            return false;
+/// Returns the patience of a call with Python's arguments.
+fn patience(block: bool, timeout: Option<f64>) -> PyResult<ChannelPatience> {
+    match timeout {
+        _ if !block => Ok(ChannelPatience::None),
+        None => Ok(ChannelPatience::Ever),
+        Some(seconds) if seconds >= 0.0 => {
+            let span = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            Ok(ChannelPatience::of(span))
         }
-        let start = Instant::now();
-        loop {
-            for _ in 0..LOOKS {
-                if is_there() {
-                    self.next.store(RESTS.0, Ordering::Relaxed);
-                    return true;
-                }
-                hint::spin_loop();
-            }
-            if start.elapsed() >= WINDOW {
-                break;
-            }
-            thread::yield_now();
-        }
-        let next = self.next.load(Ordering::Relaxed);
-        self.rests.store(next, Ordering::Relaxed);
-        self.next.store((next * 2).min(RESTS.1), Ordering::Relaxed);
-        false
-    }
-}
-
-/// The maximum time that a call waits.
-enum Patience {
-    /// Does not wait.
-    None,
-    Until(Instant),
-    Ever,
-}
-
-impl Patience {
-    fn of(block: bool, timeout: Option<f64>) -> PyResult<Patience> {
-        match timeout {
-            _ if !block => Ok(Patience::None),
-            None => Ok(Patience::Ever),
-            Some(seconds) if seconds >= 0.0 => {
-                let span = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-                // A deadline beyond the clock's range means an unlimited wait.
-                Ok(match Instant::now().checked_add(span) {
-                    Some(until) => Patience::Until(until),
-                    None => Patience::Ever,
-                })
-            }
-            Some(seconds) => Err(PyValueError::new_err(format!(
-                "expected a timeout of at least 0 seconds, got {seconds}"
-            ))),
-        }
-    }
-
-    /// Returns the remaining time, or None if no time remains.
-    fn left(&self) -> Option<Duration> {
-        match self {
-            Patience::None => None,
-            Patience::Ever => Some(Duration::MAX),
-            Patience::Until(until) => {
-                let left = until.saturating_duration_since(Instant::now());
-                (!left.is_zero()).then_some(left)
-            }
-        }
+        Some(seconds) => Err(PyValueError::new_err(format!(
+            "expected a timeout of at least 0 seconds, got {seconds}"
+        ))),
     }
 }
 
@@ -235,35 +139,25 @@ impl ChannelLink {
         })
     }
 
-    /// Waits until an item or room may be available, depending on `look`. Returns false on timeout.
-    fn wait(
+    /// Makes a call to the channel in a store, and raises its error. `length` is the number of bytes
+    /// that the call adds.
+    fn on<R>(
         &self,
         py: Python<'_>,
         store: &Store,
-        look: Look,
-        longest: Duration,
-        patience: &Patience,
-    ) -> PyResult<bool> {
-        let Some(left) = patience.left() else {
-            return Ok(false);
+        length: usize,
+        call: impl FnOnce(ChannelStore<'_>) -> Result<R, ChannelError>,
+    ) -> PyResult<R> {
+        let detached = |step: &mut (dyn FnMut() + Send)| py.detach(step);
+        let at = ChannelStore {
+            store,
+            database: self.client.get().database(py),
+            detached: &detached,
         };
-        let database = self.client.get().database(py);
-        let is_there = || store.glance_at_channel(database, &self.channel, look) != Looked::Nothing;
-        if py.detach(|| self.eagerness.look(is_there)) {
-            return Ok(true);
-        }
-        let wanted = Wanted {
-            database,
-            keys: &self.channel.looked_at(),
-            take: Take::Look(look),
-        };
-        let slice = left.min(longest);
-        let timeout = (slice < Duration::MAX).then_some(slice);
-        let answer = store.take_or_wait(&wanted, timeout);
-        match answer.map_err(|error| self.raise(py, store, 0, error))? {
-            Answer::TimedOut if slice == left => Ok(false),
-            _ => Ok(true),
-        }
+        call(at).map_err(|error| match error {
+            ChannelError::Failed(error) => self.raise(py, store, length, error),
+            ChannelError::Closed | ChannelError::Pickle => closed(),
+        })
     }
 
     /// Adds items in order, waiting for room. Returns the number added before the timeout.
@@ -271,7 +165,7 @@ impl ChannelLink {
         &self,
         py: Python<'_>,
         items: &[&[u8]],
-        patience: &Patience,
+        patience: &ChannelPatience,
         within: Option<u64>,
     ) -> PyResult<usize> {
         let send = |shared: &Use<'_, '_>| self.send_to(py, &shared.store, items, patience);
@@ -286,48 +180,17 @@ impl ChannelLink {
         py: Python<'_>,
         store: &Store,
         items: &[&[u8]],
-        patience: &Patience,
+        patience: &ChannelPatience,
     ) -> PyResult<usize> {
-        let database = self.client.get().database(py);
-        let mut sent = 0;
-        // After a timeout, tries once more before returning.
-        let mut is_last = false;
-        let mut is_first = true;
-        while sent < items.len() {
-            let left = &items[sent..];
-            match store.send(database, &self.channel, self.most, left) {
-                Ok(Sent::Some(count)) => {
-                    sent += count;
-                    is_first = true;
-                }
-                Ok(Sent::Closed) if sent > 0 => break,
-                Ok(Sent::Closed) => return Err(closed()),
-                Ok(Sent::Full) if is_last => break,
-                Ok(Sent::Full) => {
-                    let (most, longest) = match is_first {
-                        true => (self.most - self.most / FREE_PART, LULL),
-                        false => (self.most, Duration::MAX),
-                    };
-                    is_first = false;
-                    is_last = !self.wait(py, store, Look::Room(most), longest, patience)?;
-                    if is_last && matches!(patience, Patience::None) {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    let length = left.iter().map(|item| item.len()).sum();
-                    return Err(self.raise(py, store, length, error));
-                }
-            }
-        }
-        Ok(sent)
+        let length = items.iter().map(|item| item.len()).sum();
+        self.on(py, store, length, |at| self.link.send(at, items, patience))
     }
 
     fn send_one(
         &self,
         py: Python<'_>,
         item: &[u8],
-        patience: &Patience,
+        patience: &ChannelPatience,
         within: Option<u64>,
     ) -> PyResult<()> {
         match self.send(py, &[item], patience, within)? {
@@ -336,47 +199,19 @@ impl ChannelLink {
         }
     }
 
-    /// Calls `receive` until it returns items, waiting for the first item.
-    fn receive<R>(
+    /// Removes up to `count` messages, waiting for the first.
+    fn take(
         &self,
         py: Python<'_>,
-        patience: &Patience,
-        receive: impl Fn(&Store, usize) -> Result<(Received, R), Error>,
-    ) -> PyResult<(Received, R)> {
-        self.call(py, |shared| {
-            self.receive_from(py, &shared.store, patience, &receive)
-        })
-    }
-
-    fn receive_from<R>(
-        &self,
-        py: Python<'_>,
-        store: &Store,
-        patience: &Patience,
-        receive: impl Fn(&Store, usize) -> Result<(Received, R), Error>,
-    ) -> PyResult<(Received, R)> {
-        let database = self.client.get().database(py);
-        let mut is_last = false;
-        loop {
-            let now = coarse_milliseconds();
-            let recalled = self.recalled.load(Ordering::Relaxed);
-            if now.wrapping_sub(recalled) >= RECALL.as_millis() as u64 {
-                self.recalled.store(now, Ordering::Relaxed);
-                let recalled = store.recall(database, &self.channel);
-                recalled.map_err(|error| self.raise(py, store, 0, error))?;
-            }
-            let received = receive(store, database);
-            match received.map_err(|error| self.raise(py, store, 0, error))? {
-                (Received::Closed, _) => return Err(closed()),
-                (Received::Empty, _) if is_last || matches!(patience, Patience::None) => {
-                    return Err(Empty::new_err(()));
-                }
-                (Received::Empty, _) => {
-                    is_last = !self.wait(py, store, Look::Item, RECALL, patience)?;
-                }
-                received => return Ok(received),
-            }
-        }
+        count: u64,
+        patience: &ChannelPatience,
+    ) -> PyResult<(Received, Ranges)> {
+        let accepts = |item: &[u8]| item.first() != Some(&NAME_ITEM) && self.accepts(item);
+        let received = self.call(py, |shared| {
+            let take = |at: ChannelStore<'_>| self.link.take(at, count, &accepts, patience);
+            self.on(py, &shared.store, 0, take)
+        });
+        received?.ok_or_else(|| Empty::new_err(()))
     }
 
     /// Holds one message and returns it. Returns None if the message is a pickle and the channel
@@ -385,15 +220,14 @@ impl ChannelLink {
         &self,
         py: Python<'py>,
         taken: &Bound<'py, PyList>,
-        patience: &Patience,
+        patience: &ChannelPatience,
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let accepts = |item: &[u8]| self.accepts(item);
-        let (received, (consumer, items)) = self.receive(py, patience, |store, database| {
-            let mut items = Ranges::new();
-            let channel = &self.channel;
-            let held = store.receive_and_hold(database, channel, 1, &accepts, &mut items);
-            held.map(|(received, consumer)| (received, (consumer, items)))
-        })?;
+        let held = self.call(py, |shared| {
+            let hold = |at: ChannelStore<'_>| self.link.hold(at, &accepts, patience);
+            self.on(py, &shared.store, 0, hold)
+        });
+        let (received, (consumer, items)) = held?.ok_or_else(|| Empty::new_err(()))?;
         if received != Received::Some {
             return Ok(None);
         }
@@ -423,7 +257,7 @@ impl ChannelLink {
     ) -> PyResult<bool> {
         let ended = self.call(py, |shared| {
             let (store, database) = (&shared.store, self.client.get().database(py));
-            let ended = store.end_hold(database, &self.channel, consumer, item, goes_back);
+            let ended = store.end_hold(database, self.link.channel(), consumer, item, goes_back);
             ended.map_err(|error| self.raise(py, store, 0, error))
         })?;
         self.held
@@ -431,21 +265,12 @@ impl ChannelLink {
         Ok(ended)
     }
 
-    /// Puts items back at the front, deferring signals until all items are back.
+    /// Puts items back at the front.
     fn put_back(&self, py: Python<'_>, items: &[&[u8]]) -> PyResult<()> {
-        let client = self.client.get();
-        let shared = client.enter(py)?;
-        let (store, database) = (&shared.store, client.database(py));
-        let [key, _] = self.channel.looked_at();
-        if items.is_empty() {
-            return Ok(());
-        }
-        // Push the items in reverse order, because a left push leaves the last item at the front.
-        let turned: SmallVec<[&[u8]; 16]> = items.iter().rev().copied().collect();
-        let _deferred = defer_signals();
-        unlimited_patience(|| store.list_push(database, key, End::Left, &turned))
-            .map(drop)
-            .map_err(|error| self.raise(py, store, 0, error))
+        let shared = self.client.get().enter(py)?;
+        self.on(py, &shared.store, 0, |at| {
+            Ok(self.link.put_back(at, items)?)
+        })
     }
 
     /// Returns to the channel the messages in one entry of an interrupted call's `taken` list.
@@ -469,7 +294,7 @@ impl ChannelLink {
     }
 
     fn accepts(&self, item: &[u8]) -> bool {
-        self.pickles || item.get(..3) != Some(OBJECT) || item.get(3) != Some(&PICKLE)
+        self.pickles || !refuses(item)
     }
 }
 
@@ -488,35 +313,25 @@ fn keep<'py>(
 
 /// Returns an item's value if the item is bytes or text, otherwise the item's raw bytes.
 fn value<'py>(py: Python<'py>, item: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    match item.split_first() {
-        Some((&BYTES, bytes)) => {
+    match short_value(item) {
+        Some((bytes, false)) => {
             let bytes = PyBytes::new(py, bytes);
             Ok(PyMemoryView::from(&bytes)?.into_any())
         }
-        Some((&TEXT, text)) => match std::str::from_utf8(text) {
-            Ok(text) => Ok(PyString::new(py, text).into_any()),
-            Err(_) => Ok(PyBytes::new(py, item).into_any()),
-        },
-        _ => Ok(PyBytes::new(py, item).into_any()),
+        Some((text, true)) => Ok(PyString::from_bytes(py, text)?.into_any()),
+        None => Ok(PyBytes::new(py, item).into_any()),
     }
 }
 
-/// Returns the item for a value if the value is bytes or text shorter than [`INLINE_MAX`].
-fn item(value: &Bound<'_, PyAny>) -> Option<SmallVec<[u8; 256]>> {
-    let (tag, bytes) = if let Ok(bytes) = value.cast_exact::<PyBytes>() {
-        (BYTES, bytes.as_bytes())
+/// Returns the item for a value if the value is short bytes or text.
+fn item(value: &Bound<'_, PyAny>) -> Option<ShortItem> {
+    if let Ok(bytes) = value.cast_exact::<PyBytes>() {
+        short_item(bytes.as_bytes(), false)
     } else if let Ok(text) = value.cast_exact::<PyString>() {
-        (TEXT, text.to_str().ok()?.as_bytes())
+        short_item(text.to_str().ok()?.as_bytes(), true)
     } else {
-        return None;
-    };
-    if bytes.len() >= INLINE_MAX {
-        return None;
+        None
     }
-    let mut item = SmallVec::with_capacity(bytes.len() + 1);
-    item.push(tag);
-    item.extend_from_slice(bytes);
-    Some(item)
 }
 
 #[pymethods]
@@ -525,15 +340,9 @@ impl ChannelLink {
     fn new(client: Py<Client>, name: &[u8], most: u64, pickles: bool) -> ChannelLink {
         ChannelLink {
             client,
-            channel: Channel::new(name),
-            most,
+            link: embedded::ChannelLink::new(name, most),
             pickles,
-            recalled: AtomicU64::new(0),
             held: GilCell::new(Held::default()),
-            eagerness: Eagerness {
-                rests: AtomicU32::new(0),
-                next: AtomicU32::new(RESTS.0),
-            },
         }
     }
 
@@ -543,7 +352,7 @@ impl ChannelLink {
         let Some(item) = item(value) else {
             return Ok(false);
         };
-        self.send_one(value.py(), &item, &Patience::of(block, timeout)?, None)?;
+        self.send_one(value.py(), &item, &patience(block, timeout)?, None)?;
         Ok(true)
     }
 
@@ -566,7 +375,7 @@ impl ChannelLink {
         timeout: Option<f64>,
         within: Option<u64>,
     ) -> PyResult<()> {
-        self.send_one(py, item, &Patience::of(block, timeout)?, within)
+        self.send_one(py, item, &patience(block, timeout)?, within)
     }
 
     /// Put several encoded items in order.
@@ -589,7 +398,7 @@ impl ChannelLink {
         let Some(first) = items.first() else {
             return Ok(0);
         };
-        self.send(first.py(), &bytes, &Patience::of(block, timeout)?, within)
+        self.send(first.py(), &bytes, &patience(block, timeout)?, within)
     }
 
     /// Return the item for a value that is short bytes or text, or None for any other value.
@@ -617,13 +426,8 @@ impl ChannelLink {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = taken.py();
-        let patience = Patience::of(block, timeout)?;
-        let accepts = |item: &[u8]| item.first() != Some(&NAME) && self.accepts(item);
-        let (received, items) = self.receive(py, &patience, |store, database| {
-            let mut items = Ranges::new();
-            let received = store.receive(database, &self.channel, 1, &accepts, &mut items)?;
-            Ok((received, items))
-        })?;
+        let patience = patience(block, timeout)?;
+        let (received, items) = self.take(py, 1, &patience)?;
         match received {
             Received::Some => {
                 let item = items.get(0);
@@ -648,16 +452,10 @@ impl ChannelLink {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = taken.py();
-        let patience = Patience::of(block, timeout)?;
-        let accepts = |item: &[u8]| item.first() != Some(&NAME) && self.accepts(item);
+        let patience = patience(block, timeout)?;
         let mut count = count;
         loop {
-            let (received, items) = self.receive(py, &patience, |store, database| {
-                let mut items = Ranges::new();
-                let channel = &self.channel;
-                let received = store.receive(database, channel, count, &accepts, &mut items)?;
-                Ok((received, items))
-            })?;
+            let (received, items) = self.take(py, count, &patience)?;
             match received {
                 Received::Some => {
                     let raw = items.iter().map(|item| PyBytes::new(py, item));
@@ -688,7 +486,7 @@ impl ChannelLink {
         block: bool,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        self.hold(taken.py(), taken, &Patience::of(block, timeout)?)
+        self.hold(taken.py(), taken, &patience(block, timeout)?)
     }
 
     /// End a consumer's hold on a message, removing the message or returning it to the channel.
@@ -725,7 +523,7 @@ impl ChannelLink {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, |shared| {
             let (store, database) = (&shared.store, self.client.get().database(py));
-            let closed = store.close_channel(database, &self.channel);
+            let closed = store.close_channel(database, self.link.channel());
             closed.map_err(|error| self.raise(py, store, 0, error))
         })
     }
@@ -734,7 +532,7 @@ impl ChannelLink {
     fn recall(&self, py: Python<'_>) -> PyResult<u64> {
         self.call(py, |shared| {
             let (store, database) = (&shared.store, self.client.get().database(py));
-            let recalled = store.recall(database, &self.channel);
+            let recalled = store.recall(database, self.link.channel());
             recalled.map_err(|error| self.raise(py, store, 0, error))
         })
     }
@@ -743,14 +541,11 @@ impl ChannelLink {
 impl ChannelLink {
     /// Returns the condition that a waiting task checks: room for a message, or an available item.
     pub(crate) fn look(&self, for_room: bool) -> Look {
-        match for_room {
-            true => Look::Room(self.most),
-            false => Look::Item,
-        }
+        self.link.look(for_room)
     }
 
     pub(crate) fn looked_at(&self) -> [&[u8]; 2] {
-        self.channel.looked_at()
+        self.link.channel().looked_at()
     }
 }
 

@@ -2,6 +2,7 @@
 //! each client runs commands as on a separate connection.
 //!
 //! - `by_name`: stores by name, so that calls survive the removal of the store's file.
+//! - `channel`: bounded queues of messages between processes.
 //! - `embedding`: the commands' interface to the process.
 //! - `feed`: feed calls that copy items in the feed's own layout.
 //! - `feed_buffer`: a thread-local buffer for feed items.
@@ -12,6 +13,7 @@
 //!   caller.
 
 mod by_name;
+mod channel;
 mod embedding;
 mod feed;
 mod feed_buffer;
@@ -21,6 +23,11 @@ mod place;
 mod taken;
 
 pub use by_name::{Hook, SessionByName, StoreByName, removed_text};
+pub use channel::{
+    ChannelError, ChannelLink, ChannelMessage, ChannelPatience, ChannelStore, ChannelValue,
+    HeldItem, HeldMessage, INLINE_MAX, NAME_ITEM, ShortItem, ValueChannel, refuses, short_item,
+    short_value,
+};
 pub use embedding::Embedding;
 pub use feed::{FeedItems, FeedQuery};
 pub use feed_buffer::with_feed_buffer;

@@ -5,7 +5,7 @@
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,6 +21,10 @@ const PREFIX: &[u8] = b"object:";
 const ALIGNMENT: usize = 64;
 /// The size of the fixed part of a header, in bytes.
 const START: usize = 8;
+/// The start of the description of a tree without buffers, and the first byte of a `str 32` of
+/// msgpack, which is followed by the length.
+const NO_BUFFERS: &[u8] = &[0; 4];
+const LONG_TEXT: u8 = 0xdb;
 /// The size, in bytes, from which a value is copied directly into the store, once and without a
 /// lock. A smaller value is first assembled in a buffer.
 const PIECES_MIN: usize = 32 << 10;
@@ -31,6 +35,8 @@ const PIECES_MIN: usize = 32 << 10;
 pub enum ObjectKind {
     /// Plain bytes.
     Bytes,
+    /// Text in UTF-8.
+    Text,
     /// An array in C order.
     Array {
         /// The data type of the items in numpy's notation, such as `<f8`.
@@ -57,6 +63,22 @@ impl ObjectHead {
     /// Returns the header of an object of bytes.
     pub fn bytes() -> ObjectHead {
         ObjectHead::new(b'b', &[])
+    }
+
+    /// Returns the header of an object that is text. The text is part of the header, as in the trees
+    /// that Python writes, and no bytes follow.
+    ///
+    /// # Errors
+    /// Returns a description of the problem if the text is 4 GiB long or longer.
+    pub fn text(text: &str) -> Result<ObjectHead, String> {
+        let too_long = || format!("expected a text below 4 GiB, got {} bytes", text.len());
+        let length = u32::try_from(text.len()).map_err(|_| too_long())?;
+        let length = length.to_be_bytes();
+        let description = [NO_BUFFERS, &[LONG_TEXT], &length, text.as_bytes()].concat();
+        match u32::try_from(description.len()) {
+            Ok(_) => Ok(ObjectHead::new(b'm', &description)),
+            Err(_) => Err(too_long()),
+        }
     }
 
     /// Returns the header of an array in C order with `length` bytes of items.
@@ -121,6 +143,19 @@ impl OpenStore {
         ttl: Option<Duration>,
     ) -> Result<Vec<u8>, Error> {
         let id = next_id();
+        self.put_object_at(database, &object_key(&id), head, buffer, ttl)?;
+        Ok(id)
+    }
+
+    /// Stores an object under a key, like [`put_object`](Self::put_object).
+    pub(crate) fn put_object_at(
+        &self,
+        database: usize,
+        key: &[u8],
+        head: &ObjectHead,
+        buffer: &[u8],
+        ttl: Option<Duration>,
+    ) -> Result<(), Error> {
         let expiry = match ttl {
             None => Expiry::Never,
             Some(ttl) => {
@@ -128,7 +163,6 @@ impl OpenStore {
                 Expiry::At(self.store.now().saturating_add(after).min(i64::MAX as u64))
             }
         };
-        let key = object_key(&id);
         let length = head.0.len() + buffer.len();
         if length < PIECES_MIN {
             let options = SetOptions {
@@ -136,16 +170,16 @@ impl OpenStore {
                 expiry,
             };
             let whole = [&head.0, buffer].concat();
-            self.store.set_with(database, &key, &whole, options)?;
-            return Ok(id);
+            self.store.set_with(database, key, &whole, options)?;
+            return Ok(());
         }
-        let key = self.store.key(&key);
+        let key = self.store.key(key);
         self.store.check_memory_for(length)?;
         let mut staged = self.store.stage_room(&key, length as u64)?;
         staged.fill(0, &head.0);
         staged.fill(head.0.len() as u64, buffer);
         let set = self.store.set_staged_until(database, &key, staged, expiry);
-        set.map(|()| id).map_err(|(error, _)| error)
+        set.map_err(|(error, _)| error)
     }
 
     /// Returns the object with an id. O(1) for objects of at least 32 KiB. Smaller objects are
@@ -156,7 +190,16 @@ impl OpenStore {
     /// Returns [`Error::WrongType`] if the key's value is not a string, and the same errors as any
     /// read.
     pub fn get_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
-        let found = self.store.get_in_place(database, &object_key(id));
+        self.get_object_at(database, &object_key(id))
+    }
+
+    /// Returns the object at a key, like [`get_object`](Self::get_object).
+    pub(crate) fn get_object_at(
+        self: &Arc<Self>,
+        database: usize,
+        key: &[u8],
+    ) -> Result<FoundObject, Error> {
+        let found = self.store.get_in_place(database, key);
         found.map(|whole| Object::of(self, whole))
     }
 
@@ -167,10 +210,19 @@ impl OpenStore {
     /// Returns [`Error::WrongType`] if the key's value is not a string, and the same errors as any
     /// write.
     pub fn take_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
+        self.take_object_at(database, &object_key(id))
+    }
+
+    /// Returns the object at a key and deletes it, like [`take_object`](Self::take_object).
+    pub(crate) fn take_object_at(
+        self: &Arc<Self>,
+        database: usize,
+        key: &[u8],
+    ) -> Result<FoundObject, Error> {
         let accepts = |first: u64, length| {
             object_letter(first).is_some() && START as u64 + (first >> 32) <= length
         };
-        let found = (self.store).take_in_place(database, &object_key(id), accepts);
+        let found = (self.store).take_in_place(database, key, accepts);
         found.map(|whole| Object::of(self, whole))
     }
 }
@@ -189,7 +241,7 @@ pub fn object_key(id: &[u8]) -> Vec<u8> {
 
 /// Returns a globally unique id, distinct from the ids of other processes, of forked children, and
 /// of later processes that reuse a process id.
-fn next_id() -> Vec<u8> {
+pub(crate) fn next_id() -> Vec<u8> {
     static START: AtomicU64 = AtomicU64::new(0);
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     // The first thread that reaches this point sets the random part of all ids.
@@ -210,10 +262,9 @@ pub struct Object {
     shared: Arc<OpenStore>,
     /// The pinned string, or `None` while the object is being dropped.
     whole: Option<StringInPlace>,
-    /// The offset in the string at which the description ends. `start` is the offset at which the
-    /// bytes start.
-    described: usize,
-    start: usize,
+    kind: ObjectKind,
+    /// The range of the object's bytes in the string.
+    range: Range<usize>,
 }
 
 impl Object {
@@ -224,39 +275,19 @@ impl Object {
         let mut object = Object {
             shared: shared.clone(),
             whole: Some(whole),
-            described: 0,
-            start: 0,
+            kind: ObjectKind::Bytes,
+            range: 0..0,
         };
-        let bytes = object.whole();
-        let length = bytes.len();
-        let described = match bytes.get(..START) {
-            Some(start) if start[..3] == MAGIC => {
-                let described = u32::from_le_bytes([start[4], start[5], start[6], start[7]]);
-                START.saturating_add(described as usize)
-            }
-            _ => usize::MAX,
-        };
-        if described > length {
+        let Some(layout) = Layout::of(object.whole()) else {
             return FoundObject::Foreign;
-        }
-        object.described = described;
-        object.start = described.next_multiple_of(ALIGNMENT).min(length);
+        };
+        (object.kind, object.range) = layout.value(object.whole());
         FoundObject::Object(object)
     }
 
     /// Returns the kind of the object.
     pub fn kind(&self) -> ObjectKind {
-        let whole = self.whole();
-        let description = whole.get(START..self.described).unwrap_or_default();
-        let letter = whole.get(3).copied().unwrap_or_default();
-        match (letter, array(description)) {
-            (b'b', _) => ObjectKind::Bytes,
-            (b'a', Some((dtype, shape))) => ObjectKind::Array { dtype, shape },
-            _ => ObjectKind::Other {
-                letter,
-                description: description.to_vec(),
-            },
-        }
+        self.kind.clone()
     }
 
     fn whole(&self) -> &[u8] {
@@ -265,6 +296,78 @@ impl Object {
             None => &[],
         }
     }
+}
+
+/// The parts of the string of an object.
+pub(crate) struct Layout {
+    letter: u8,
+    /// The bytes of the description.
+    description: Range<usize>,
+    /// The offset at which the object's bytes start.
+    start: usize,
+}
+
+impl Layout {
+    /// Returns the layout of a string, or `None` if the string is not an object.
+    fn of(whole: &[u8]) -> Option<Layout> {
+        let (start, _) = whole.split_first_chunk::<START>()?;
+        let letter = object_letter(u64::from_le_bytes(*start))?;
+        let described = u32::from_le_bytes([start[4], start[5], start[6], start[7]]);
+        let end = START.checked_add(described as usize)?;
+        (end <= whole.len()).then(|| Layout {
+            letter,
+            description: START..end,
+            start: end.next_multiple_of(ALIGNMENT).min(whole.len()),
+        })
+    }
+
+    /// Returns the object's kind, and the range of its bytes in the string.
+    fn value(&self, whole: &[u8]) -> (ObjectKind, Range<usize>) {
+        let description = &whole[self.description.clone()];
+        let bytes = self.start..whole.len();
+        match (self.letter, array(description)) {
+            (b'b', _) => (ObjectKind::Bytes, bytes),
+            (b'a', Some((dtype, shape))) => (ObjectKind::Array { dtype, shape }, bytes),
+            (letter, _) => match text_start(description) {
+                Some(start) if letter == b'm' => {
+                    let text = self.description.start + start..self.description.end;
+                    (ObjectKind::Text, text)
+                }
+                _ => {
+                    let description = description.to_vec();
+                    (
+                        ObjectKind::Other {
+                            letter,
+                            description,
+                        },
+                        bytes,
+                    )
+                }
+            },
+        }
+    }
+}
+
+/// Returns the kind of an object's string and the range of its bytes, or `None` if the string is not
+/// an object.
+pub(crate) fn value_of(whole: &[u8]) -> Option<(ObjectKind, Range<usize>)> {
+    Some(Layout::of(whole)?.value(whole))
+}
+
+/// Returns the offset in the description of a tree at which its text starts, if the tree is a single
+/// text: no buffers, and a string of msgpack of any size.
+fn text_start(description: &[u8]) -> Option<usize> {
+    let rest = description.strip_prefix(NO_BUFFERS)?;
+    let (length, head) = match *rest {
+        [byte @ 0xa0..=0xbf, ..] => (usize::from(byte & 0x1f), 1),
+        [0xd9, length, ..] => (usize::from(length), 2),
+        [0xda, a, b, ..] => (usize::from(u16::from_be_bytes([a, b])), 3),
+        [LONG_TEXT, a, b, c, d, ..] => (u32::from_be_bytes([a, b, c, d]) as usize, 5),
+        _ => return None,
+    };
+    let text = &rest[head..];
+    let is_whole = text.len() == length && std::str::from_utf8(text).is_ok();
+    is_whole.then_some(NO_BUFFERS.len() + head)
 }
 
 /// Parses the type and the shape of an array from a description such as `('<f8', (3, 4))`. Returns
@@ -283,7 +386,7 @@ impl Deref for Object {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.whole().get(self.start..).unwrap_or_default()
+        self.whole().get(self.range.clone()).unwrap_or_default()
     }
 }
 
@@ -328,6 +431,40 @@ mod tests {
             "([('a', '<i4')], (3,))",
         ] {
             assert_eq!(array(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_a_tree_that_is_one_text_is_read_as_text() {
+        for text in ["", "\u{e4}", &"x".repeat(300), &"y".repeat(70_000)] {
+            let long = ObjectHead::text(text).expect("a short text").0;
+            let (kind, range) = value_of(&long).expect("an object");
+            assert_eq!((kind, &long[range]), (ObjectKind::Text, text.as_bytes()));
+        }
+        for (description, text) in [
+            (&b"\0\0\0\0\xa2ab"[..], &b"ab"[..]),
+            (b"\0\0\0\0\xd9\x02ab", b"ab"),
+            (b"\0\0\0\0\xda\0\x02ab", b"ab"),
+            (b"\0\0\0\0\xdb\0\0\0\x02ab", b"ab"),
+        ] {
+            let whole = ObjectHead::new(b'm', description).0;
+            let (kind, range) = value_of(&whole).expect("an object");
+            assert_eq!((kind, &whole[range]), (ObjectKind::Text, text));
+        }
+        for other in [
+            &b""[..],
+            b"\0\0\0\0",
+            b"\0\0\0\0\xd9",
+            b"\0\0\0\0\xdb\0\0\0",
+            b"\0\0\0\0\xa2a",
+            b"\0\0\0\0\xa2abc",
+            b"\0\0\0\0\xa2\xff\xff",
+            b"\x01\0\0\0\xa2ab",
+            b"\0\0\0\0\x93abc",
+        ] {
+            let whole = ObjectHead::new(b'm', other).0;
+            let (kind, _) = value_of(&whole).expect("an object");
+            assert_ne!(kind, ObjectKind::Text, "{other:?}");
         }
     }
 

@@ -85,6 +85,13 @@ static void values_that_are_not_objects(uc_store *store)
     EXPECT_OK(uc_set(store, "object:cut", 10, "\xc1UOb\xff\0\0\0", 8));
     EXPECT_STATUS(uc_object_take(store, "cut", 3, &object), UC_WRONG_TYPE);
     EXPECT_OK(uc_object_del(store, "cut", 3));
+    /* A text as Python stores it. */
+    EXPECT_OK(uc_set(store, "object:text", 11, "\xc1UOm\x0a\0\0\0\0\0\0\0\xa5hello", 18));
+    EXPECT_OK(uc_object_take(store, "text", 4, &object));
+    EXPECT(uc_object_kind(object) == 's');
+    EXPECT(memcmp(uc_object_data(object, &length), "hello", 5) == 0 && length == 5);
+    EXPECT_OK(uc_object_close(object));
+    length = 9;
     EXPECT_STATUS(uc_object_get(store, "none", 4, &object), UC_NONE);
     EXPECT_STATUS(uc_object_get(store, "none", 4, NULL), UC_MISUSE);
     EXPECT_STATUS(uc_object_put(store, "x", 1, -1, id), UC_MISUSE);

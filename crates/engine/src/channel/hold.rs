@@ -10,6 +10,9 @@ use crate::types::limits::PackedLimits;
 use crate::types::list::End;
 use crate::types::sorted::{AddRule, Scored};
 
+/// The number of messages that one transaction deletes.
+const DELETED_AT_ONCE: u64 = 1000;
+
 /// Returns a consumer's name in the store: `@`, followed by the name of one of its process's seats
 /// (futex slots in the store) as 16 hexadecimal digits.
 fn name_of(seat: SeatName) -> Vec<u8> {
@@ -137,16 +140,7 @@ impl Store {
     /// # Errors
     /// Returns the errors of [`write`](Self::write).
     pub fn recall(&self, database: usize, channel: &Channel) -> Result<u64, Error> {
-        let consumers = self.key(&channel.consumers);
-        let mut known = Scored::new();
-        self.read_into(
-            self.shards_of([&consumers]),
-            &mut known,
-            |reader, known| match reader.sorted_set(database, &consumers)? {
-                Some(set) => set.append_all(reader.view(), known),
-                None => Ok::<_, Error>(()),
-            },
-        )?;
+        let known = self.known_consumers(database, channel)?;
         let now = self.now() as f64;
         let mut back = 0;
         for (consumer, until) in known.iter() {
@@ -161,6 +155,46 @@ impl Store {
             }
         }
         Ok(back)
+    }
+
+    /// Deletes all messages of a channel, including held messages, and opens the channel again. Calls
+    /// `each` with every message. O(messages).
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Self::write). Some messages may remain.
+    pub fn delete_channel(
+        &self,
+        database: usize,
+        channel: &Channel,
+        mut each: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut lists = vec![channel.items.clone()];
+        let known = self.known_consumers(database, channel)?;
+        lists.extend(known.iter().map(|(name, _)| channel.held_by(name)));
+        let mut items = Ranges::new();
+        for list in lists {
+            while self.list_pop(database, &list, End::Left, DELETED_AT_ONCE, &mut items)? {
+                items.iter().try_for_each(&mut each)?;
+                items.clear();
+            }
+        }
+        let keys = [&channel.closed, &channel.consumers, &channel.wake];
+        self.delete(database, &keys.map(|key| &key[..])).map(drop)
+    }
+
+    /// Returns the consumers that may hold messages of a channel, with the end of their holds.
+    fn known_consumers(&self, database: usize, channel: &Channel) -> Result<Scored, Error> {
+        let consumers = self.key(&channel.consumers);
+        let mut known = Scored::new();
+        self.read_into(
+            self.shards_of([&consumers]),
+            &mut known,
+            |reader, known| match reader.sorted_set(database, &consumers)? {
+                Some(set) => set.append_all(reader.view(), known),
+                None => Ok::<_, Error>(()),
+            },
+        )?;
+        Ok(known)
     }
 
     fn put_back_held(

@@ -39,6 +39,10 @@ pub struct Channel {
     consumers: Vec<u8>,
     /// The prefix of the keys of held messages. The consumer's name follows the prefix.
     held: Vec<u8>,
+    /// The prefix of the keys of objects that messages name. The object's id follows the prefix.
+    objects: Vec<u8>,
+    /// The key of a list through which clients of servers are woken.
+    wake: Vec<u8>,
 }
 
 /// The result of sending messages to a channel.
@@ -88,6 +92,8 @@ impl Channel {
             closed: with(b":closed"),
             consumers: with(b":consumers"),
             held: with(b":held:"),
+            objects: with(b":object:"),
+            wake: with(b":wake"),
             items,
         }
     }
@@ -96,6 +102,11 @@ impl Channel {
     /// key that marks the channel as closed.
     pub fn looked_at(&self) -> [&[u8]; 2] {
         [&self.items, &self.closed]
+    }
+
+    /// Returns the prefix of the keys of objects that messages name.
+    pub fn object_prefix(&self) -> &[u8] {
+        &self.objects
     }
 }
 
@@ -224,6 +235,22 @@ impl Store {
         })?;
         self.touch_written(&closed);
         Ok(())
+    }
+
+    /// Returns the number of messages in a channel, without held messages. O(1).
+    ///
+    /// # Errors
+    /// Returns the errors of [`read`](Self::read).
+    pub fn channel_length(&self, database: usize, channel: &Channel) -> Result<u64, Error> {
+        self.list_length(database, &channel.items)
+    }
+
+    /// Returns whether a channel is closed. O(1).
+    ///
+    /// # Errors
+    /// Returns the errors of [`read`](Self::read).
+    pub fn is_channel_closed(&self, database: usize, channel: &Channel) -> Result<bool, Error> {
+        Ok(self.exists(database, &[&channel.closed])? > 0)
     }
 
     /// Returns `Received::Closed` or `Received::Empty`, depending on whether the channel is closed.

@@ -432,6 +432,18 @@ impl Store {
         Ok(found)
     }
 
+    /// Removes a key's expiry. Returns whether the key existed.
+    pub fn persist(&self, database: usize, key: &[u8]) -> Result<bool, Error> {
+        let key = self.key(key);
+        let found = self.write(ShardSet::one(key.shard), |writer| {
+            writer.set_expiry(database, &key, None)
+        })?;
+        if found {
+            self.touch_written(&key);
+        }
+        Ok(found)
+    }
+
     /// Returns the time at which a key expires, in Unix milliseconds. The result is `None` if the
     /// key does not exist, and `Some(None)` if it has no expiry.
     pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
