@@ -124,6 +124,10 @@ pub enum Error {
     /// The cache was closed.
     #[error("the cache is closed")]
     Closed,
+    /// The [`Channel`](crate::Channel) is closed: it accepts no message, and a consumer has received
+    /// all of them.
+    #[error("the channel is closed")]
+    ChannelClosed,
 }
 
 impl Error {
@@ -237,6 +241,7 @@ impl Error {
             Error::Recursion(_) => "recursion",
             Error::NoRuntime => "no_runtime",
             Error::Closed => "closed",
+            Error::ChannelClosed => "channel_closed",
         }
     }
 

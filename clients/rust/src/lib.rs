@@ -37,9 +37,9 @@
 //! - `computed`: the value of a leased key, computed by this caller or another one.
 //! - `computing`: the values that a thread or a task is computing.
 //! - `error`: the crate's error type, for both stores in this process and servers.
+//! - `exchange`: values that processes pass to each other without copying long ones.
 //! - `message`: the events of a subscription.
 //! - `mock`: a cache for the tests of programs that use a cache.
-//! - `objects`: bytes and arrays that processes exchange without copying.
 //! - `observe`: spans of calls, counters, and connection events.
 //! - `get_or_insert`: the computation of missing values, by one caller at a time.
 //! - `lease`: leases, whose holders compute the values of keys.
@@ -62,13 +62,13 @@ mod command;
 mod computed;
 mod computing;
 mod error;
+mod exchange;
 #[cfg(feature = "async")]
 mod get_or_insert;
 mod lease;
 mod message;
 #[cfg(feature = "mock")]
 mod mock;
-mod objects;
 mod observe;
 #[cfg(feature = "async")]
 mod open;
@@ -91,13 +91,13 @@ pub use command::{
     ToSingleArg, cmd, pipe,
 };
 pub use error::{Error, Result};
+pub use exchange::{Channel, ChannelMessage, ChannelValue, Delivery, Object, ObjectKind, Objects};
 #[cfg(feature = "async")]
 pub use get_or_insert::GetOrInsert;
 pub use lease::Lease;
 pub use message::{Event, Message};
 #[cfg(feature = "mock")]
 pub use mock::MockCache;
-pub use objects::{Object, ObjectKind, Objects};
 #[cfg(feature = "async")]
 pub use open::{cache, cache_with};
 pub use options::CacheOptions;

@@ -1,0 +1,10 @@
+//! Values that processes pass to each other without copying long ones.
+//!
+//! - `channel`: bounded queues between processes.
+//! - `objects`: bytes and arrays that processes exchange by id.
+
+mod channel;
+mod objects;
+
+pub use channel::{Channel, ChannelMessage, ChannelValue, Delivery};
+pub use objects::{Object, ObjectKind, Objects};
