@@ -5,7 +5,7 @@ use std::thread;
 
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
-use undercroft_conformance::replication::{connect, spare_port};
+use undercroft_conformance::replication::{connect, field, spare_port};
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::seed::seed;
 use undercroft_conformance::servers::{Kind, private_memory};
@@ -68,4 +68,74 @@ fn many_changes_are_sent_in_little_memory() {
         replica.contains("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization"),
         "{replica}"
     );
+}
+
+/// More changes than are sent at once: keys of all types, of which each is removed and gets another type several times.
+const CHANGES: usize = 150_000;
+
+#[test]
+fn no_command_fails_in_a_replica_after_many_changes() {
+    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
+        return;
+    };
+    let store = pair.ours.store();
+    let port = spare_port();
+    let source = Address::Tcp(format!("127.0.0.1:{port}"));
+    let sender = Further::start(&store, port);
+    drop(connect(&source));
+    pair.follow_at(&source);
+    pair.compare_at(&source);
+    let mut random = fastrand::Rng::with_seed(seed());
+    let mut writer = Client::connect(pair.ours.address()).expect("it accepts");
+    let mut change_many = || {
+        for _ in 0..CHANGES / 1000 {
+            let commands: Vec<Command> = (0..1000).map(|_| change(&mut random)).collect();
+            writer.pipeline(&commands).expect("the store has room");
+        }
+    };
+    change_many();
+    pair.compare_at(&source);
+    drop(sender);
+    change_many();
+    let _sender = Further::start(&store, port);
+    pair.compare_at(&source);
+    let mut replica = Client::connect(pair.replica.address()).expect("it accepts");
+    let full = field(&mut connect(&source), "stats", "sync_full");
+    assert!(matches!(&full[..], "" | "0"), "{full} data sets");
+    let errors = replica.call(["INFO", "errorstats"]).expect("a reply");
+    assert!(!format!("{errors:?}").contains("WRONGTYPE"), "{errors:?}");
+}
+
+/// Returns a change of one of a few keys, often of a part of it.
+fn change(random: &mut fastrand::Rng) -> Command {
+    let key = format!("changes:{}", random.u32(..10_000));
+    let (key, member) = (&key[..], format!("member{}", random.u32(..5)));
+    let member = &member[..];
+    match random.u32(..16) {
+        0 | 1 => Command::of(["DEL", key]),
+        2 => Command::of(["SET", key, "a text of some length"]),
+        3 => Command::of(["SETRANGE", key, "5", member]),
+        4 => Command::of(["HDEL", key, member]),
+        5 => Command::of(["SADD", key, member]),
+        6 => Command::of(["SREM", key, member]),
+        7 => Command::of(["ZADD", key, "1", member]),
+        8 => Command::of(["ZREM", key, member]),
+        9 => Command::of(["RPUSH", key, member]),
+        10 => Command::of(["LPOP", key]),
+        11 => Command::of(["XADD", key, "*", "field", member]),
+        12 => Command::of(["XGROUP", "CREATE", key, "group", "0"]),
+        13 => Command::of([
+            "XREADGROUP",
+            "GROUP",
+            "group",
+            member,
+            "COUNT",
+            "1",
+            "STREAMS",
+            key,
+            ">",
+        ]),
+        14 => Command::of(["XGROUP", "DESTROY", key, "group"]),
+        _ => Command::of(["HSET", key, member, member]),
+    }
 }

@@ -84,6 +84,16 @@ impl Pair {
         };
         let found = audit(&mut replica, &mut ours, rules).expect("both answer");
         assert_eq!(found, None, "{}", self.describe());
+        self.expect_no_failed_command();
+    }
+
+    /// Redis and Valkey log each command of their source that fails.
+    pub(crate) fn expect_no_failed_command(&self) {
+        assert!(
+            !self.replica.log().contains("CRITICAL"),
+            "{}",
+            self.describe()
+        );
     }
 
     pub(crate) fn describe(&self) -> String {

@@ -67,6 +67,31 @@ pub struct StreamDelta {
     pub pending: Vec<(Vec<u8>, StreamId, Option<PendingEntry>)>,
 }
 
+impl Delta {
+    /// Returns about how many bytes of names and values there are. O(parts).
+    pub fn length(&self) -> usize {
+        let members = self.members.iter();
+        let members = members.map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len));
+        let bytes = self.bytes.iter().map(|(_, bytes)| bytes.len());
+        let ends = self.ends.iter().flat_map(|ends| [&ends.left, &ends.right]);
+        let ends = ends.map(Ranges::byte_length);
+        members.chain(bytes).chain(ends).sum::<usize>()
+            + self.stream.as_ref().map_or(0, StreamDelta::length)
+    }
+}
+
+impl StreamDelta {
+    fn length(&self) -> usize {
+        let added = self.added.iter().map(|(_, fields)| fields.byte_length());
+        let groups = self.groups.iter().map(|(name, ..)| name.len());
+        let consumers = self.consumers.iter().flatten().map(Vec::len);
+        let pending = self.pending.iter().map(|(group, _, entry)| {
+            group.len() + entry.as_ref().map_or(0, |entry| entry.consumer.len())
+        });
+        added.chain(groups).chain(consumers).chain(pending).sum()
+    }
+}
+
 impl Reader<'_, '_> {
     /// Returns the current state of the parts of a key, given in the order of their changes. Returns
     /// `None` if a replica needs the complete state, because the key does not exist, has another

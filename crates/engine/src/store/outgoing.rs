@@ -124,6 +124,13 @@ impl Changes {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogEnds(Vec<u64>);
 
+impl LogEnds {
+    /// Returns whether these are at or after other positions in the same logs.
+    pub fn has_reached(&self, other: &LogEnds) -> bool {
+        self.0.iter().zip(&other.0).all(|(end, other)| end >= other)
+    }
+}
+
 impl Store {
     /// Returns the stream of the store's changes, or `None` if changes are not logged, or were lost
     /// because no process sent them for a long time.
@@ -213,6 +220,20 @@ impl Store {
             let start = |shard| log_of(shard).start(reader.view());
             Ok::<_, Error>(LogEnds(shards.iter().map(start).collect()))
         })
+    }
+
+    /// Returns the positions after the last changes in the logs. One load for each shard.
+    ///
+    /// # Errors
+    /// Fails if the store is damaged.
+    pub fn log_ends(&self) -> Result<LogEnds, Error> {
+        let mut ends = LogEnds::default();
+        for shard in self.all_shards().iter() {
+            ends.0.push(self.read(ShardSet::one(shard), |reader| {
+                Ok::<_, Error>(log_of(shard).end(reader.view()))
+            })?);
+        }
+        Ok(ends)
     }
 
     /// Returns the changes that were logged after `ends`. The values of the keys have changed at

@@ -7,6 +7,8 @@ use undercroft_engine::changes::{Change, ChangedPart};
 use undercroft_engine::keyspace::{Delta, KeyState};
 use undercroft_engine::{Changes, DATABASES, Error, Reader, Store};
 
+use super::replaced::Replaced;
+
 /// The state of a changed key that a replica receives.
 #[derive(Debug)]
 pub(super) enum Update {
@@ -14,6 +16,17 @@ pub(super) enum Update {
     Complete(Option<KeyState>),
     /// The state of the changed parts.
     Delta(Box<Delta>),
+}
+
+impl Update {
+    /// Returns about how many bytes the update takes in memory.
+    fn length(&self) -> u64 {
+        let length = match self {
+            Update::Complete(state) => state.as_ref().map_or(0, |state| state.items.byte_length()),
+            Update::Delta(delta) => delta.length(),
+        };
+        (size_of::<ChangedKey>() + length) as u64
+    }
 }
 
 /// A change to complete databases, or to the function libraries.
@@ -159,24 +172,46 @@ impl Needs {
         self.has_emptied
     }
 
-    /// Reads the keys, each at a moment of its own, and calls `take` with one after the other, so that
-    /// there is only one value in memory at a time.
+    /// Reads the keys, each at a moment of its own, and calls `take` with one after the other. The keys
+    /// that are in memory at a time have values of about `room` bytes, or one has a larger one. A key that
+    /// may have been replaced is read completely.
     pub(super) fn take_each(
         self,
         store: &Store,
+        (replaced, room): (&mut Replaced, u64),
         take: &mut dyn FnMut(Needs) -> Result<(), Error>,
     ) -> Result<(), Error> {
         take(Needs {
             operations: self.operations,
             ..Needs::default()
         })?;
-        for mut key in self.keys {
-            let shards = store.shards_of([&store.key(&key.name)]);
-            key.update = Some(store.read(shards, |reader| read(reader, &key))?);
-            take(Needs {
-                keys: vec![key],
-                ..Needs::default()
-            })?;
+        let mut keys = self.keys.into_iter().peekable();
+        while keys.peek().is_some() {
+            let (mut some, mut length) = (Vec::new(), 0);
+            while length < room
+                && let Some(mut key) = keys.next()
+            {
+                if replaced.may_contain(key.database, &key.name) {
+                    key.need = Need::Complete;
+                }
+                let update = read_alone(store, &key)?;
+                length += update.length();
+                key.update = Some(update);
+                some.push(key);
+            }
+            // A key can have been replaced before it was read, by a change that is found only now.
+            replaced.look(store, room)?;
+            for mut key in some {
+                let is_part = matches!(key.update, Some(Update::Delta(_)));
+                if is_part && replaced.may_contain(key.database, &key.name) {
+                    key.need = Need::Complete;
+                    key.update = Some(read_alone(store, &key)?);
+                }
+                take(Needs {
+                    keys: vec![key],
+                    ..Needs::default()
+                })?;
+            }
         }
         Ok(())
     }
@@ -246,9 +281,7 @@ impl Needs {
                 self.unread.push(at);
                 continue;
             }
-            let shards = store.shards_of([&store.key(&key.name)]);
-            let read = store.read(shards, |reader| read(reader, key))?;
-            key.update = Some(read);
+            key.update = Some(read_alone(store, key)?);
         }
         Ok(())
     }
@@ -313,6 +346,12 @@ impl Needs {
             }
         }
     }
+}
+
+/// Reads what is needed of a key, at a moment of its own.
+fn read_alone(store: &Store, key: &ChangedKey) -> Result<Update, Error> {
+    let shards = store.shards_of([&store.key(&key.name)]);
+    store.read(shards, |reader| read(reader, key))
 }
 
 /// Reads what is needed of a key.

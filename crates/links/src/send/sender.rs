@@ -7,6 +7,7 @@ use undercroft_engine::{Error, LogEnds, REPLICATION_ID, Store, Stream};
 
 use super::commands::Commands;
 use super::needs::{Needs, Operation, Update};
+use super::replaced::Replaced;
 
 /// The number of bytes of logged changes that are few enough to read their keys at one moment, while
 /// other processes may have to wait.
@@ -214,6 +215,8 @@ impl Sender {
         };
         unsent.commands.begin_transaction();
         let logged = store.logged_after(ends)?;
+        let mut replaced = Replaced::new(ends.clone(), logged);
+        replaced.look(store, self.piece)?;
         let pieces = (logged / self.piece.max(1)).saturating_add(ROUNDS_MAX as u64);
         for _ in 0..pieces {
             if store.logged_after(ends)? <= self.piece.min(FEW as u64) {
@@ -227,7 +230,7 @@ impl Sender {
             }
             *ends = found.ends;
             let mut is_too_long = false;
-            let taken = needs.take_each(store, &mut |needs| {
+            let taken = needs.take_each(store, (&mut replaced, self.piece), &mut |needs| {
                 encode(store, needs, &mut unsent.commands)?;
                 if unsent.commands.out.len() as u64 >= self.piece {
                     unsent.take(store)?;

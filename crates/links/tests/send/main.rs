@@ -371,3 +371,49 @@ fn stream_whose_last_id_was_set_back_is_sent() {
         compare(&source, &replica, line);
     }
 }
+
+#[test]
+fn no_command_of_pieces_fails_if_keys_change_their_types() {
+    let mut source = Place::new();
+    let mut sender = Sender::new(&source.store, &new_id).expect("room");
+    let mut replica = Place::new();
+    // For each key: a value, a change of a part of it, and a value of another type.
+    let cases = [
+        ["SADD k1 a b", "SADD k1 c", "HSET k1 f v"],
+        ["HSET k2 f v g w", "HDEL k2 f", "ZADD k2 1 f"],
+        ["ZADD k3 1 a 2 b", "ZREM k3 a", "SADD k3 b c"],
+        ["SET k4 12345678", "SETRANGE k4 3 x", "HSET k4 f v"],
+        ["RPUSH k5 a b", "RPUSH k5 c", "SADD k5 d e"],
+        ["HSET k6 f v g w", "HDEL k6 f", "SET k6 12345678"],
+    ];
+    for [first, ..] in &cases {
+        source.line(first);
+    }
+    let group = "XGROUP CREATE s g 0";
+    for line in ["XADD s 1-1 f v", "XADD s 1-2 f v", group] {
+        source.line(line);
+    }
+    let bytes = sent(&source, &mut sender).expect("no restart");
+    replica.apply(&bytes, "the first values");
+    // One change is a piece.
+    sender.set_piece(1);
+    for [first, second, third] in &cases {
+        let key = first.split(' ').nth(1).expect("a key");
+        source.line(second);
+        source.line(&format!("DEL {key}"));
+        source.line(third);
+        source.line(second);
+    }
+    for line in [
+        "XREADGROUP GROUP g alice COUNT 1 STREAMS s >",
+        "XGROUP DESTROY s g",
+        group,
+        "XREADGROUP GROUP g alice COUNT 1 STREAMS s >",
+        "XACK s g 1-1",
+    ] {
+        source.line(line);
+    }
+    let bytes = sent(&source, &mut sender).expect("no restart");
+    replica.apply(&bytes, "the changes in pieces");
+    compare(&source, &replica, "the changes in pieces");
+}
