@@ -31,6 +31,9 @@ impl CommandError {
     /// The key holds a value of a different type than the command requires.
     pub const WRONG_TYPE: CommandError =
         CommandError::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
+    /// CLIENT UNBLOCK has ended a wait with an error.
+    pub const UNBLOCKED: CommandError =
+        CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
     /// The key does not exist.
     pub const NO_SUCH_KEY: CommandError = CommandError::fixed("ERR no such key");
     /// The database number is greater than or equal to `databases`.

@@ -18,8 +18,9 @@ pub enum Blocked {
     /// The command logs in, and must wait because earlier logins from the same address have failed.
     /// Retry it after this time.
     Delayed(Duration),
-    /// The command waits for replicas, or for changes of the source. Retry it after this time.
-    Waits(Duration),
+    /// The command waits for replicas, or for changes of the source. Retry it after this time, if there
+    /// is one, and each time that a replica acknowledges or CLIENT UNBLOCK ends the wait.
+    Waits(Option<Duration>),
     /// The command runs a slow script. If other connections share its thread, retry the command on
     /// a separate thread
     /// ([`ScriptState::has_own_thread`](crate::session::ScriptState::has_own_thread)). If it

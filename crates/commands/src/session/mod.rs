@@ -23,6 +23,8 @@ mod subscriptions;
 mod tracking;
 pub mod wait;
 
+use std::time::Instant;
+
 use undercroft_engine::AppliedPosition;
 use undercroft_engine::messages::Topic;
 
@@ -213,6 +215,20 @@ impl Session {
     #[inline]
     pub fn waits_for_replicas(&self) -> bool {
         self.retried.is_some()
+    }
+
+    /// Returns when a WAIT or REPLICA.WAIT that is retried began, which identifies it.
+    #[inline]
+    pub fn wait_began(&self) -> Option<Instant> {
+        self.retried.map(|wait| wait.began)
+    }
+
+    /// Makes a WAIT or REPLICA.WAIT that is retried end at its next retry, with an error or as if it
+    /// had timed out.
+    pub fn unblock_wait(&mut self, with_error: bool) {
+        if let Some(wait) = &mut self.retried {
+            wait.unblocked = Some(with_error);
+        }
     }
 
     /// Returns whether the connection has no state in its store: no transaction, no watched keys,

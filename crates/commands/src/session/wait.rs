@@ -82,7 +82,7 @@ pub fn error_of(answer: &Answer) -> Option<CommandError> {
         Answer::WrongType => return Some(CommandError::WRONG_TYPE),
         Answer::NoStream => "UNBLOCKED the stream key no longer exists",
         Answer::NoGroup => "NOGROUP the consumer group this client was blocked on no longer exists",
-        Answer::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+        Answer::Unblocked => return Some(CommandError::UNBLOCKED),
         Answer::Taken(_) | Answer::Ready | Answer::TimedOut => return None,
     };
     Some(CommandError::fixed(text))

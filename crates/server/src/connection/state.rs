@@ -77,7 +77,7 @@ pub(crate) struct Connection {
     pub(crate) unsynced: Option<u64>,
     /// Whether the connection is in the queue of connections with unexecuted commands.
     pub(crate) queued: bool,
-    /// Whether the next command is a login that must wait.
+    /// Whether the next command is a login that must wait, or waits for replicas.
     pub(crate) is_delayed: bool,
     /// Whether the connection counts as blocked because it waits for replicas.
     pub(crate) is_counted: bool,
@@ -107,6 +107,8 @@ pub(crate) enum Next {
     Park(Blocked),
     /// Run another turn after this time, because a login must wait.
     Delay(Duration),
+    /// Run another turn when replicas acknowledge, at the latest after this time.
+    Rest(Option<Duration>),
     /// Move the connection to a separate thread, because the next command is a long script.
     OwnThread,
     /// Send the replies after other connections have had their turns.
@@ -566,7 +568,8 @@ impl Connection {
         let next = match end {
             _ if sent.is_err() => Next::Close,
             TurnEnd::Blocked(Blocked::Long) => Next::OwnThread,
-            TurnEnd::Blocked(Blocked::Delayed(delay) | Blocked::Waits(delay)) => Next::Delay(delay),
+            TurnEnd::Blocked(Blocked::Delayed(delay)) => Next::Delay(delay),
+            TurnEnd::Blocked(Blocked::Waits(time)) => Next::Rest(time),
             TurnEnd::Blocked(blocked) => Next::Park(blocked),
             TurnEnd::Replica => self.next_of_replica(),
             TurnEnd::Waiting if self.ended => Next::Close,

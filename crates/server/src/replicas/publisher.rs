@@ -148,6 +148,8 @@ fn run(server: &Shared, store: &Store) {
                     let mut state = registered.state();
                     state.sent_requests = requests;
                     state.requested = stream.end - (after.len() - of_messages) as u64;
+                    drop(state);
+                    server.look_at_waits();
                 }
                 registered.announce(stream);
             }

@@ -198,6 +198,7 @@ fn continued(
     replica.set_sent(*offset);
     replica.acknowledge(*offset, server.process.now_microseconds() / 1000);
     state.replicas.push(replica.clone());
+    server.look_at_waits();
     Some((stream, *offset))
 }
 
@@ -324,5 +325,6 @@ fn handle(arguments: &[&[u8]], socket: &Socket<'_>) {
     {
         let now = socket.server.process.now_microseconds() / 1000;
         socket.replica.acknowledge(offset, now);
+        socket.server.look_at_waits();
     }
 }

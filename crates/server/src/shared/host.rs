@@ -186,7 +186,13 @@ impl Inbox for Shared {
     fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
         match self.registry.ticket(id) {
             Some(ticket) => self.store().unblock(ticket, with_error),
-            None => Ok(false),
+            None => {
+                let thread = self.registry.unblock_wait(id, with_error);
+                if let Some(thread) = thread {
+                    self.threads[thread].look_at_waits();
+                }
+                Ok(thread.is_some())
+            }
         }
     }
 
@@ -210,6 +216,8 @@ impl Control for Shared {
             Some((host, port)) => {
                 // Changes are refused from now on, not only once the source answers.
                 store.set_replica(true).map_err(|error| failed(&error))?;
+                // A replica refuses WAIT.
+                self.look_at_waits();
                 let (server, address) = (self.me.upgrade(), (host.to_owned(), port));
                 let begun = self.following.begin((host, port), move |must_stop| {
                     let Some(server) = server else { return };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use undercroft_commands::session::{ClientInfo, KillFilter, Session, TrackingInfo};
 use undercroft_engine::messages::Topic;
@@ -30,6 +31,10 @@ struct State {
     info: ClientInfo,
     /// The ticket of the command that is blocked on keys, if there is one.
     ticket: Option<Ticket>,
+    /// When the command that waits for replicas began, if there is one.
+    wait: Option<Instant>,
+    /// The beginning of the wait that CLIENT UNBLOCK has ended, and whether with an error.
+    unblocked: Option<(Instant, bool)>,
     /// The time at which the connection was created, in Unix milliseconds.
     created: i64,
     last_command_at: i64,
@@ -45,6 +50,8 @@ impl Card {
             state: Mutex::new(State {
                 info: session.info(session.peer.created),
                 ticket: None,
+                wait: None,
+                unblocked: None,
                 created: session.peer.created,
                 last_command_at: session.activity.last_command_at,
             }),
@@ -63,6 +70,7 @@ impl Card {
         let mut state = lock(&self.state);
         state.last_command_at = session.activity.last_command_at;
         state.ticket = session.waiting.map(|wait| wait.ticket);
+        state.wait = session.wait_began();
         let info = &mut state.info;
         info.database = session.database;
         info.protocol = session.protocol;
@@ -87,6 +95,17 @@ impl Card {
         }
         if *info.user != *session.login.name() {
             info.user = session.login.name().into();
+        }
+    }
+
+    /// Ends the wait for replicas of the session, if CLIENT UNBLOCK has ended it.
+    pub(crate) fn end_wait(&self, session: &mut Session) {
+        let unblocked = lock(&self.state).unblocked.take();
+        // The wait that was meant can have ended by itself, and another one begun.
+        if let Some((began, with_error)) = unblocked
+            && session.wait_began() == Some(began)
+        {
+            session.unblock_wait(with_error);
         }
     }
 
@@ -131,6 +150,20 @@ impl Registry {
         let cards = lock(&self.cards);
         let state = lock(&cards.get(&id)?.state);
         state.ticket
+    }
+
+    /// Makes the wait for replicas of a connection end. Returns the index of the thread that must end
+    /// it, or `None` if the connection does not wait for replicas.
+    pub(crate) fn unblock_wait(&self, id: u64, with_error: bool) -> Option<usize> {
+        let cards = lock(&self.cards);
+        let card = cards.get(&id)?;
+        let mut state = lock(&card.state);
+        let began = state.wait?;
+        if state.unblocked.is_some_and(|(other, _)| other == began) {
+            return None;
+        }
+        state.unblocked = Some((began, with_error));
+        Some(card.worker)
     }
 
     /// Returns the thread of a connection and its token on that thread, if the connection exists.

@@ -51,6 +51,10 @@ pub(crate) struct Thread {
     busy_since: AtomicI64,
     /// Whether a connection of the thread was killed and must be closed.
     has_killed: AtomicBool,
+    /// The number of connections of the thread that wait for replicas.
+    waits: AtomicUsize,
+    /// Whether a wait of the thread's connections may have ended.
+    has_ended_waits: AtomicBool,
 }
 
 impl Thread {
@@ -60,6 +64,8 @@ impl Thread {
             connections: AtomicUsize::new(0),
             busy_since: AtomicI64::new(0),
             has_killed: AtomicBool::new(false),
+            waits: AtomicUsize::new(0),
+            has_ended_waits: AtomicBool::new(false),
         }
     }
 
@@ -87,6 +93,32 @@ impl Thread {
         self.waker.wake();
     }
 
+    /// Records the number of connections that wait for replicas. The thread must check
+    /// [`has_ended_waits`](Self::has_ended_waits) afterwards, before it sleeps.
+    pub(crate) fn set_waits(&self, waits: usize) {
+        self.waits.store(waits, Ordering::SeqCst);
+    }
+
+    /// Makes the thread look whether waits for replicas have ended. The order of the store and the load
+    /// matters, so that either this thread or the thread that sets the number sees the other's store.
+    pub(crate) fn look_at_waits(&self) {
+        self.has_ended_waits.store(true, Ordering::SeqCst);
+        if self.waits.load(Ordering::SeqCst) > 0 {
+            self.waker.wake();
+        }
+    }
+
+    /// Returns whether waits for replicas may have ended since the last call of
+    /// [`take_ended_waits`](Self::take_ended_waits).
+    pub(crate) fn has_ended_waits(&self) -> bool {
+        self.has_ended_waits.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether waits for replicas may have ended since the last call.
+    pub(crate) fn take_ended_waits(&self) -> bool {
+        self.has_ended_waits.swap(false, Ordering::SeqCst)
+    }
+
     /// Returns whether connections were killed since the last call.
     pub(crate) fn take_killed(&self) -> bool {
         self.has_killed.swap(false, Ordering::Acquire)
@@ -107,7 +139,7 @@ pub(crate) struct Shared {
     waiting: Vec<Mutex<Waiting>>,
     /// The connections that track keys.
     pub(crate) tracking: Tracking,
-    /// The number of connections that are blocked on keys.
+    /// The number of connections that are blocked on keys, or wait for replicas.
     pub(crate) blocked: AtomicIsize,
     pub(crate) process: Process,
     pub(crate) registry: Registry,
@@ -322,7 +354,14 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds `change` to the number of connections that are blocked on keys.
+    /// Makes all threads look whether waits for replicas have ended.
+    pub(crate) fn look_at_waits(&self) {
+        for thread in &self.threads {
+            thread.look_at_waits();
+        }
+    }
+
+    /// Adds `change` to the number of connections that are blocked on keys, or wait for replicas.
     pub(crate) fn block(&self, change: isize) {
         self.blocked.fetch_add(change, Ordering::Relaxed);
     }

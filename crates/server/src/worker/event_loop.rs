@@ -79,6 +79,8 @@ impl Worker {
         if now >= *next_look {
             *next_look = now + LOOK;
             self.look_after_all(time);
+            // Another process can have made the store a replica, which refuses WAIT.
+            self.look_at_waits();
         }
         self.look_after_front(now);
         now
@@ -87,6 +89,11 @@ impl Worker {
     /// Returns the maximum duration of the next wait for events.
     pub(super) fn patience(&self, next_look: Instant, now: Instant) -> Duration {
         if !self.queue.is_empty() || self.messages.more {
+            return Duration::ZERO;
+        }
+        let thread = &self.shared.threads[self.index];
+        thread.set_waits(self.delayed.waits());
+        if self.delayed.waits() > 0 && thread.has_ended_waits() {
             return Duration::ZERO;
         }
         let mut until = next_look;

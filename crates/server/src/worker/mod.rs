@@ -4,7 +4,7 @@
 //! - `bell`: notifies a thread of messages for its connections.
 //! - `blocked`: connections that are blocked on keys.
 //! - `changing`: switches to the store that now has the served store's name.
-//! - `delayed`: connections whose login waits, because earlier logins have failed.
+//! - `delayed`: connections whose login waits because earlier logins have failed, or that wait for replicas.
 //! - `delivery`: delivers messages, MONITOR lines, answers and invalidations to connections.
 //! - `durable_replies`: sends the replies of connections whose changes have become durable.
 //! - `event_loop`: the loop that runs commands on the thread that receives them.

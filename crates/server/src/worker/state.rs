@@ -51,7 +51,7 @@ pub(crate) struct Worker {
     pub(super) queue: VecDeque<u64>,
     /// The connections whose next command is waiting for a lock.
     pub(super) parked: Parked,
-    /// The connections whose login waits.
+    /// The connections whose login waits, or that wait for replicas.
     pub(super) delayed: Delayed,
     /// The stamp of the users that all connections of the thread have, or `None` if the users could
     /// not be read.
@@ -136,6 +136,11 @@ impl Worker {
         self.counters.hits += counters.hits;
         self.counters.misses += counters.misses;
         self.counters.errors += counters.errors;
+        let waits = connection.session.waits_for_replicas();
+        if waits != connection.is_counted {
+            connection.is_counted = waits;
+            self.shared.block(if waits { 1 } else { -1 });
+        }
         match &next {
             Next::Close => return self.close(token),
             Next::OwnThread => return self.run_on_own_thread(token),
@@ -146,6 +151,12 @@ impl Worker {
                 if !connection.is_delayed {
                     connection.is_delayed = true;
                     self.delayed.add(token, *delay);
+                }
+            }
+            Next::Rest(time) => {
+                if !connection.is_delayed {
+                    connection.is_delayed = true;
+                    self.delayed.add_wait(token, *time);
                 }
             }
             Next::Turn => {
@@ -165,11 +176,6 @@ impl Worker {
         }
         if let Some(wait) = &connection.session.waiting {
             self.blocked.add(wait, token, &self.shared);
-        }
-        let waits = connection.session.waits_for_replicas();
-        if waits != connection.is_counted {
-            connection.is_counted = waits;
-            self.shared.block(if waits { 1 } else { -1 });
         }
         connection.update_card();
         let registered = connection.registered.unwrap_or_default();
@@ -286,6 +292,7 @@ impl Worker {
         if connection.is_counted {
             self.shared.block(-1);
         }
+        self.delayed.remove(token);
         if connection.session.tracking.is_some() {
             self.shared.tracking.end(connection.card.id);
         }

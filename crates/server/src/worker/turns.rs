@@ -43,13 +43,31 @@ impl Worker {
         }
     }
 
-    /// Queues the delayed connections whose time has come.
+    /// Queues the delayed connections whose time has come, and those that wait for replicas if their
+    /// waits may have ended.
     pub(super) fn end_delays(&mut self, now: Instant) {
         while let Some(token) = self.delayed.take_due(now) {
-            if let Some(connection) = self.connections.get(token) {
-                connection.is_delayed = false;
-                self.settle(token, Next::Turn);
+            self.end_delay(token);
+        }
+        if self.delayed.waits() > 0 && self.shared.threads[self.index].take_ended_waits() {
+            self.look_at_waits();
+        }
+    }
+
+    /// Queues the connections that wait for replicas.
+    pub(super) fn look_at_waits(&mut self) {
+        for token in self.delayed.take_waits() {
+            self.end_delay(token);
+        }
+    }
+
+    fn end_delay(&mut self, token: u64) {
+        if let Some(connection) = self.connections.get(token) {
+            connection.is_delayed = false;
+            if connection.session.waits_for_replicas() {
+                connection.card.end_wait(&mut connection.session);
             }
+            self.settle(token, Next::Turn);
         }
     }
 

@@ -166,7 +166,7 @@ fn wait(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
             let count_at = |position| replicas.count_acknowledged_at(position);
             let acknowledged = position.map_or(0, count_at);
             if acknowledged < count && !context.host.control.is_stopping() {
-                wait.pause()?;
+                wait.rest()?;
             }
             acknowledged
         }
