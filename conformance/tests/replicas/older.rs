@@ -4,13 +4,14 @@
 use std::process::Command as Process;
 
 use undercroft_conformance::audit::audit;
-use undercroft_conformance::client::Client;
+use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::compare::Rules;
+use undercroft_conformance::replication::{connect, field, spare_port};
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::seed::seed;
-use undercroft_conformance::servers::{Kind, Server, Settings};
+use undercroft_conformance::servers::{Kind, Server, Settings, undercroft_binary};
 
-use crate::data::{Pair, settings};
+use crate::data::{Further, Pair, settings};
 use crate::played::Played;
 
 /// The handshake of Redis 5.0 and 6.2.
@@ -158,4 +159,88 @@ fn older_replica_receives_only_what_it_understands() {
         let found = audit(&mut there, &mut control, rules).expect("both answer");
         assert_eq!(found, None, "{}", pair.describe());
     }
+}
+
+/// Asks to continue a stream. Returns the first word of the reply.
+fn asked(source: &Address, id: &str, offset: &str) -> String {
+    let mut client = connect(source);
+    let first: u64 = offset.parse().expect("an offset");
+    let words = ["PSYNC", id, &(first + 1).to_string()];
+    match client.call(words).expect("a reply") {
+        Reply::Simple(line) => {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            line.split(' ').next().unwrap_or_default().to_owned()
+        }
+        reply => panic!("{reply:?}"),
+    }
+}
+
+#[test]
+fn change_of_the_version_begins_another_stream() {
+    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &["scripting", "streams"]) else {
+        return;
+    };
+    let source = pair.ours.address().clone();
+    let mut control = Client::connect(&source).expect("it accepts");
+    let mut there = Client::connect(pair.replica.address()).expect("it accepts");
+    let load = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+    pair.follow();
+    pair.compare();
+    for (version, has_library) in [("9", false), ("10", true), ("9", false)] {
+        let [id, end] = ["master_replid", "master_repl_offset"]
+            .map(|name| field(&mut control, "replication", name));
+        assert_eq!(asked(&source, &id, &end), "CONTINUE");
+        let set = ["CONFIG", "SET", "replica-rdb-version", version];
+        control.call(set).expect("a reply");
+        // No replica may continue with the commands of the other version, from now on.
+        assert_eq!(asked(&source, &id, &end), "FULLRESYNC");
+        control
+            .call(["FUNCTION", "LOAD", "REPLACE", load])
+            .expect("a reply");
+        pair.change(500);
+        pair.compare();
+        let list = there.call(["FUNCTION", "LIST"]).expect("a reply");
+        assert_eq!(
+            list != Reply::Array(Vec::new()),
+            has_library,
+            "{version}: {list:?}"
+        );
+        // The same version again changes nothing.
+        let id = field(&mut control, "replication", "master_replid");
+        control.call(set).expect("a reply");
+        control.call(["SET", "k", version]).expect("a reply");
+        pair.compare();
+        assert_eq!(field(&mut control, "replication", "master_replid"), id);
+    }
+}
+
+#[test]
+fn server_that_starts_with_another_version_begins_another_stream() {
+    if undercroft_binary().is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let store = directory.path().join("store");
+    let config = directory.path().join("conf");
+    std::fs::write(&config, "replica-rdb-version 9\n").expect("a file");
+    let older = ["--config", config.to_str().expect("ASCII")];
+    let port = spare_port();
+    let source = Address::Tcp(format!("127.0.0.1:{port}"));
+    let server = Further::start(&store, port);
+    drop(connect(&source));
+    assert_eq!(asked(&source, "?", "0"), "FULLRESYNC");
+    let mut client = connect(&source);
+    let [id, end] =
+        ["master_replid", "master_repl_offset"].map(|name| field(&mut client, "replication", name));
+    drop(server);
+    let server = Further::start_with(&store, port, &older);
+    drop(connect(&source));
+    assert_eq!(asked(&source, &id, &end), "FULLRESYNC");
+    let mut client = connect(&source);
+    let [id, end] =
+        ["master_replid", "master_repl_offset"].map(|name| field(&mut client, "replication", name));
+    drop(server);
+    let _server = Further::start_with(&store, port, &older);
+    drop(connect(&source));
+    assert_eq!(asked(&source, &id, &end), "CONTINUE");
 }

@@ -28,6 +28,10 @@ use crate::transaction::writer::{Expiry, Writer};
 /// The key of the stream's record, in the dictionary of the source.
 const STREAM: &[u8] = b"stream";
 
+/// The last byte of the record of a stream that Redis 5.0 understands. All other parts of a record have
+/// an even length.
+const OLD: u8 = b'9';
+
 /// The maximum number of bytes that one transaction appends to the backlog. It limits the time for
 /// which the transaction holds a lock.
 const APPENDED_AT_ONCE: usize = 256 << 10;
@@ -42,6 +46,8 @@ pub struct Stream {
     /// The inode of the store's file when the stream got its id. A store that was recovered is
     /// another file, and may lack changes that its replicas have received.
     pub file: u64,
+    /// Whether Redis 5.0 understands all commands of the stream.
+    pub is_old: bool,
     /// The offset of the first byte in the backlog.
     pub start: u64,
     /// The offset after the last byte of the stream.
@@ -56,12 +62,17 @@ impl Stream {
             record.extend_from_slice(&id);
             record.extend_from_slice(&end.to_le_bytes());
         }
+        record.extend(self.is_old.then_some(OLD));
         record
     }
 
     fn of_record(record: &[u8], start: u64, end: u64) -> Option<Stream> {
         let (id, rest) = record.split_first_chunk()?;
         let (file, rest) = rest.split_first_chunk()?;
+        let (is_old, rest) = match rest.len() % 2 {
+            1 => (true, &rest[..rest.len() - 1]),
+            _ => (false, rest),
+        };
         let earlier = rest.split_first_chunk().and_then(|(id, rest)| {
             let end = rest.first_chunk()?;
             Some((*id, u64::from_le_bytes(*end)))
@@ -71,6 +82,7 @@ impl Stream {
             id,
             earlier,
             file: u64::from_le_bytes(*file),
+            is_old,
             start,
             end,
         })

@@ -30,7 +30,7 @@ pub struct Sender {
     is_after_data_set: bool,
     /// The number of bytes of a piece.
     piece: u64,
-    /// Whether Redis 5.0 must understand the stream.
+    /// Whether Redis 5.0 must understand the next changes.
     is_old: bool,
 }
 
@@ -54,13 +54,18 @@ pub enum Sent {
 }
 
 impl Sender {
-    /// Continues the stream of a store, or begins one. `new_id` returns random replication ids.
+    /// Continues the stream of a store, or begins one if there is none, or if its replicas have
+    /// received commands of another [version](Self::set_version). `new_id` returns random replication ids.
     ///
     /// # Errors
     /// Fails if the store cannot be changed.
-    pub fn new(store: &Store, new_id: &dyn Fn() -> [u8; REPLICATION_ID]) -> Result<Sender, Error> {
-        let file = store.inode().map_err(gone)?;
-        let stream = match store.stream()? {
+    pub fn new(
+        store: &Store,
+        version: RdbVersion,
+        new_id: &dyn Fn() -> [u8; REPLICATION_ID],
+    ) -> Result<Sender, Error> {
+        let (file, is_old) = (store.inode().map_err(gone)?, version == RdbVersion::V9);
+        let stream = match store.stream()?.filter(|stream| stream.is_old == is_old) {
             Some(stream) if stream.file == file => stream,
             Some(stream) => {
                 // Replicas may have received changes that the recovered store lacks. Those that have
@@ -74,7 +79,7 @@ impl Sender {
                 store.rename_stream(&renamed)?;
                 renamed
             }
-            None => begin(store, new_id())?,
+            None => begin(store, new_id(), is_old)?,
         };
         Ok(Sender {
             ends: store.log_starts()?,
@@ -82,7 +87,7 @@ impl Sender {
             // An earlier sender may have.
             is_after_data_set: true,
             piece: PIECE,
-            is_old: false,
+            is_old,
         })
     }
 
@@ -95,7 +100,9 @@ impl Sender {
 
     /// Chooses the commands of the next changes: those of Redis 7.0, or, for [`RdbVersion::V9`], only
     /// those that Redis 5.0 has. It has no function libraries, and no commands for some parts of streams,
-    /// which are sent completely.
+    /// which are sent completely. If the choice changes, the next call of [`send`](Self::send) begins
+    /// another stream: replicas must not continue with commands that they do not have, and those of
+    /// later versions lack the function libraries.
     pub fn set_version(&mut self, version: RdbVersion) {
         self.is_old = version == RdbVersion::V9;
     }
@@ -143,6 +150,9 @@ impl Sender {
             return self.restart(store, new_id());
         };
         self.stream = stream;
+        if stream.is_old != self.is_old {
+            return self.restart(store, new_id());
+        }
         let logged = store.logged_after(&self.ends)?;
         if after.is_empty() && logged == 0 {
             return Ok(Sent::Nothing);
@@ -258,7 +268,7 @@ impl Sender {
 
     /// Begins another stream.
     fn restart(&mut self, store: &Store, id: [u8; REPLICATION_ID]) -> Result<Sent, Error> {
-        self.stream = begin(store, id)?;
+        self.stream = begin(store, id, self.is_old)?;
         self.ends = store.log_starts()?;
         Ok(Sent::Restarted)
     }
@@ -323,12 +333,13 @@ fn gone(error: io::Error) -> Error {
 
 /// Begins a stream whose offsets are greater than those of all earlier streams, so that an offset of
 /// one stream never is one of another.
-fn begin(store: &Store, id: [u8; REPLICATION_ID]) -> Result<Stream, Error> {
+fn begin(store: &Store, id: [u8; REPLICATION_ID], is_old: bool) -> Result<Stream, Error> {
     let end = store.last_offset()? + 1;
     let stream = Stream {
         id,
         earlier: None,
         file: store.inode().map_err(gone)?,
+        is_old,
         start: end,
         end,
     };

@@ -192,7 +192,7 @@ fn stream_of_random_changes_makes_replicas_equal() {
         .collect();
     let mut generator = Generator::new(seed, &families);
     let mut source = Place::new();
-    let mut sender = Sender::new(&source.store, &new_id).expect("room");
+    let mut sender = Sender::new(&source.store, RdbVersion::V10, &new_id).expect("room");
     let mut replica = Place::new();
     let (mut restarts, mut batches) = (0, 0);
     for number in 0..30_000 {
@@ -223,7 +223,7 @@ fn stream_of_random_changes_makes_replicas_equal() {
                 sender.expect_data_set();
                 replica = source.copied();
             }
-            31 => sender = Sender::new(&source.store, &new_id).expect("room"),
+            31 => sender = Sender::new(&source.store, RdbVersion::V10, &new_id).expect("room"),
             _ => {}
         }
     }
@@ -236,7 +236,7 @@ fn stream_of_random_changes_makes_replicas_equal() {
 #[test]
 fn transaction_that_is_too_long_is_a_data_set_instead() {
     let mut source = Place::new();
-    let mut sender = Sender::new(&source.store, &new_id).expect("room");
+    let mut sender = Sender::new(&source.store, RdbVersion::V10, &new_id).expect("room");
     sender.set_piece(1000);
     for number in 0..100 {
         source.line(&format!("SET key:{number} {}", "v".repeat(1000)));
@@ -259,7 +259,7 @@ fn transaction_that_is_too_long_is_a_data_set_instead() {
 #[test]
 fn changes_to_parts_of_large_values_are_short() {
     let mut source = Place::new();
-    let mut sender = Sender::new(&source.store, &new_id).expect("room");
+    let mut sender = Sender::new(&source.store, RdbVersion::V10, &new_id).expect("room");
     let mut replica = Place::new();
     let elements = |command: &str, element: &dyn Fn(u32) -> String| {
         let elements: Vec<String> = (0..2000).map(element).collect();
@@ -322,13 +322,40 @@ fn changes_to_parts_of_large_values_are_short() {
 }
 
 #[test]
+fn another_version_begins_another_stream() {
+    let mut source = Place::new();
+    let second_id = || [b'2'; REPLICATION_ID];
+    let begun = |version| Sender::new(&source.store, version, &second_id).expect("room");
+    let first = *Sender::new(&source.store, RdbVersion::V10, &new_id)
+        .expect("room")
+        .stream();
+    // Another sender continues, unless its replicas are older.
+    assert_eq!(begun(RdbVersion::V10).stream().id, first.id);
+    let mut sender = begun(RdbVersion::V9);
+    let second = *sender.stream();
+    assert!(second.id != first.id && second.earlier.is_none() && second.start > first.end);
+    assert_eq!(begun(RdbVersion::V9).stream().id, second.id);
+    source.line("SET a 1");
+    assert!(sent(&source, &mut sender).is_some());
+    sender.set_version(RdbVersion::V9);
+    source.line("SET a 2");
+    assert!(sent(&source, &mut sender).is_some());
+    sender.set_version(RdbVersion::V10);
+    assert!(sent(&source, &mut sender).is_none());
+    assert!(!sender.stream().is_old && sender.stream().start > second.end);
+    source.line("SET a 3");
+    assert!(sent(&source, &mut sender).is_some());
+}
+
+#[test]
 fn stream_of_a_recovered_store_has_another_id() {
     // The copy of the file is not sparse.
     let mut source = Place::of(&Options {
         capacity: Some(16 << 20),
         ..Options::default()
     });
-    let begun = Sender::new(&source.store, &|| [b'1'; REPLICATION_ID]).expect("room");
+    let begun =
+        Sender::new(&source.store, RdbVersion::V10, &|| [b'1'; REPLICATION_ID]).expect("room");
     let first = *begun.stream();
     source.line("SET a 1");
     let mut begun = begun;
@@ -336,13 +363,13 @@ fn stream_of_a_recovered_store_has_another_id() {
     let end = begun.stream().end;
     drop(begun);
     let second_id = || [b'2'; REPLICATION_ID];
-    let same = Sender::new(&source.store, &second_id).expect("room");
+    let same = Sender::new(&source.store, RdbVersion::V10, &second_id).expect("room");
     assert_eq!((same.stream().id, same.stream().end), (first.id, end));
     // A recovery writes a new file with the state of an earlier moment.
     let path = source.store.path().with_file_name("recovered");
     std::fs::copy(source.store.path(), &path).expect("space");
     let recovered = Store::open(&path, true).expect("sound");
-    let sender = Sender::new(&recovered, &second_id).expect("room");
+    let sender = Sender::new(&recovered, RdbVersion::V10, &second_id).expect("room");
     let stream = sender.stream();
     assert_eq!(
         (stream.id, stream.earlier),
@@ -356,7 +383,7 @@ fn stream_of_a_recovered_store_has_another_id() {
 #[test]
 fn stream_whose_last_id_was_set_back_is_sent() {
     let mut source = Place::new();
-    let mut sender = Sender::new(&source.store, &new_id).expect("room");
+    let mut sender = Sender::new(&source.store, RdbVersion::V10, &new_id).expect("room");
     let mut replica = Place::new();
     for line in [
         "XADD x 5-1 field value",
@@ -375,7 +402,7 @@ fn stream_whose_last_id_was_set_back_is_sent() {
 #[test]
 fn no_command_of_pieces_fails_if_keys_change_their_types() {
     let mut source = Place::new();
-    let mut sender = Sender::new(&source.store, &new_id).expect("room");
+    let mut sender = Sender::new(&source.store, RdbVersion::V10, &new_id).expect("room");
     let mut replica = Place::new();
     // For each key: a value, a change of a part of it, and a value of another type.
     let cases = [

@@ -53,7 +53,8 @@ pub(super) fn start(server: &Arc<Shared>) -> Result<(), String> {
     let Some(lock) = lock else {
         return Err("another process sends the changes of this store to replicas".into());
     };
-    let begun = Sender::new(&store, &new_id).map_err(|error| text(&error))?;
+    let begun = Sender::new(&store, server.replica_version(), &new_id);
+    let begun = begun.map_err(|error| text(&error))?;
     let stream = *begun.stream();
     *sender = Some(begun);
     let shared = server.clone();
@@ -220,7 +221,8 @@ fn send(
         Sent::Restarted => {
             log(format_args!(
                 "all replicas need a data set again: changes were lost, are more than \
-                 client-output-buffer-limit, or concern a complete database"
+                 client-output-buffer-limit, or concern a complete database, or replica-rdb-version \
+                 has changed"
             ));
             registered.drop_all();
             Ok(Some((*sender.stream(), false)))

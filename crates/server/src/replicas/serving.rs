@@ -6,6 +6,7 @@ use std::thread;
 
 use rustix::event::PollFlags;
 use undercroft_commands::session::{Login, ReplicaOptions, ReplicaRequest, Session};
+use undercroft_engine::rdb::RdbVersion;
 use undercroft_engine::{Store, Stream};
 use undercroft_links::save::SaveError;
 use undercroft_resp::encode;
@@ -192,7 +193,8 @@ fn continued(
     let mut state = server.replicas.state();
     let start = state.stream.map_or(stream.start, |stream| stream.start);
     let stream = Stream { start, ..stream };
-    if !stream.continues(id, *offset) {
+    let is_old = server.replica_version() == RdbVersion::V9;
+    if stream.is_old != is_old || !stream.continues(id, *offset) {
         return None;
     }
     replica.set_sent(*offset);

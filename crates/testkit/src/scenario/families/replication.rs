@@ -229,6 +229,7 @@ fn begin(store: &Store, end: u64) {
         id: [b'4'; REPLICATION_ID],
         earlier: None,
         file: 0,
+        is_old: false,
         start: end,
         end,
     };
