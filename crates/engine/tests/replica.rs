@@ -493,6 +493,7 @@ fn keys_of_a_full_store_can_be_removed_while_changes_are_logged() {
         id: [b's'; REPLICATION_ID],
         earlier: None,
         file: 0,
+        is_old: false,
         start: 0,
         end: 0,
     };

@@ -44,6 +44,7 @@ impl Copy {
             id: [b'a'; 40],
             earlier: None,
             file: 0,
+            is_old: false,
             start: 0,
             end: 0,
         };

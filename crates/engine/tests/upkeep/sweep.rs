@@ -53,6 +53,7 @@ fn key_is_not_swept_during_its_insertion() {
         id: [b'a'; 40],
         earlier: None,
         file: 0,
+        is_old: false,
         start: 0,
         end: 0,
     };
