@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! a hint under an LFU policy: | 0 | new | minute of the last change, 16 bits | counter, 8 bits |
-//! a hint under any other policy: the clock, in ticks of 64 ms
+//! a hint under any other policy: the clock, in ticks of 64 ms, modulo 2^32
 //! ```
+//!
+//! The clock starts with the machine. Keys that were loaded with an idle time can have been used
+//! before that, so their hints are negative, and idle times are differences modulo 2^32.
 //!
 //! As in Redis, the counter grows logarithmically with the number of uses, and drops by one for
 //! every `lfu-decay-time` minutes without a use.
@@ -17,6 +20,8 @@ use crate::structures::key::Key;
 /// The length of a tick in milliseconds. Ticks are short enough to rank the keys of a small, busy
 /// store, and 32 bits of ticks last for eight years.
 const TICK: u64 = 64;
+/// The longest idle time in ticks, four years.
+const IDLE_MAX: u32 = u32::MAX / 2;
 /// The initial counter of a new key, above 0 so that the key is not evicted before it can be used
 /// again.
 const INITIAL: u32 = 5;
@@ -137,19 +142,18 @@ impl Store {
 
     pub(crate) fn idle_ticks(&self, key: &Key<'_>) -> u64 {
         let now = (self.use_clock() / TICK) as u32;
-        let hint = self.segment.hint(key.shard, key.hash);
+        let idle = now.wrapping_sub(self.segment.hint(key.shard, key.hash));
         // An access time that was recorded before a reboot can lie in the future.
-        u64::from(now.saturating_sub(hint))
+        if idle > IDLE_MAX { 0 } else { u64::from(idle) }
     }
 
     /// Sets the time since the last use of a key in seconds, as RESTORE with IDLETIME does. The
     /// value is approximate, as for [`idle_seconds`](Store::idle_seconds).
     pub fn set_idle_seconds(&self, key: &Key<'_>, seconds: u64) {
-        let used = self
-            .use_clock()
-            .saturating_sub(seconds.saturating_mul(1000));
-        self.segment
-            .set_hint(key.shard, key.hash, (used / TICK) as u32);
+        let now = self.use_clock();
+        let idle = (seconds.saturating_mul(1000) / TICK).min(u64::from(IDLE_MAX)) as u32;
+        let used = ((now / TICK) as u32).wrapping_sub(idle);
+        self.segment.set_hint(key.shard, key.hash, used);
     }
 
     /// Returns the logarithmic use counter of a key, from 0 to 255, as OBJECT FREQ does. The result

@@ -358,6 +358,27 @@ fn idle_time_counts_whole_seconds_since_the_last_use() {
 }
 
 #[test]
+fn loaded_idle_times_can_begin_before_the_machine() {
+    let (_directory, store) = store(1);
+    let key = store.key(b"k");
+    // The clock starts with the machine.
+    store.set_time(10_000);
+    for seconds in [0, 9, 10, 11, 3000, 100_000_000] {
+        store.set_idle_seconds(&key, seconds);
+        assert_eq!(store.idle_seconds(&key), seconds);
+    }
+    store.set_idle_seconds(&key, u64::MAX);
+    assert!(store.idle_seconds(&key) > 100_000_000);
+    store.set_idle_seconds(&key, 3000);
+    store.set_time(20_000);
+    assert_eq!(store.idle_seconds(&key), 3010);
+    // A use before a reboot can lie in the future.
+    store.note_use(&key);
+    store.set_time(1);
+    assert_eq!(store.idle_seconds(&key), 0);
+}
+
+#[test]
 fn eviction_settings_apply_to_all_handles_of_a_store() {
     let (directory, store) = store(1);
     assert_eq!(store.eviction(), Eviction::default());
