@@ -217,17 +217,16 @@ fn random_commands_through_a_server_are_those_of_its_source() {
     let families = replicated_families(NOT_REPLICATED);
     let mut random = Generator::new(seed(), &families);
     let mut client = client(&place);
+    let keys = || -> u64 { (0..16).map(|database| place.store.keys(database)).sum() };
+    let mut most = 0;
     for _ in 0..3000 {
         let command = random.command();
         client.call(&command.0).expect("a reply");
+        most = most.max(keys());
     }
     place.catch_up(&source);
-    assert!(
-        (0..16)
-            .map(|database| place.store.keys(database))
-            .sum::<u64>()
-            > 10
-    );
+    // The last commands can have removed all keys.
+    assert!(most > 10, "{most} keys");
     drop(served);
     compare(&place, &source);
 }

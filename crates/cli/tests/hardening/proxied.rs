@@ -32,19 +32,19 @@ fn address_of_the_client_is_the_announced_one() {
         "protected-mode no\naudit-log {audit}\nuser u on >p +@all ~*\nuser default on nopass +@all ~*"
     );
     let server = start(&place, port, &lines);
-    let of_v2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\x0a\0\0\x01\x12\x67\x18\xeb";
-    for header in [CLIENT, of_v2] {
+    let of_v2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\x0a\0\0\x01\x12\x68\x18\xeb";
+    for (header, address) in [(CLIENT, "192.0.2.7:4711"), (of_v2, "192.0.2.7:4712")] {
         // The header and the command can arrive together, or byte by byte.
         let mut client = through(port, &[header, b"PING\r\n"].concat());
         assert_eq!(client.line(), "+PONG");
         let info = client.call("CLIENT INFO");
-        assert!(info.contains("addr=192.0.2.7:4711 "), "{info}");
+        assert!(info.contains(&format!("addr={address} ")), "{info}");
         let mut client = connect_tcp(port);
         for byte in header {
             client.send(&[*byte]);
         }
         // This also ends the first connection, which has the same address.
-        let killed = client.call("CLIENT KILL ADDR 192.0.2.7:4711");
+        let killed = client.call(&format!("CLIENT KILL ADDR {address}"));
         assert_eq!(killed, ":1");
     }
     // The failed logins of one client delay no other client of the proxy.
