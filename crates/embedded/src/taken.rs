@@ -402,10 +402,8 @@ fn words_of(words: &[&[u8]]) -> Words {
 /// Returns the bytes of a reply that is not a collection.
 fn text(tree: &Tree) -> Option<Vec<u8>> {
     Some(match tree {
-        Tree::Bulk(bytes) => bytes.clone(),
-        Tree::Simple(text) | Tree::Decimal(text) | Tree::BigNumber(text) => {
-            text.clone().into_bytes()
-        }
+        Tree::Bulk(bytes) | Tree::Simple(bytes) => bytes.clone(),
+        Tree::Decimal(text) | Tree::BigNumber(text) => text.clone().into_bytes(),
         Tree::Integer(value) => value.to_string().into_bytes(),
         Tree::Double(value) => double_text(*value).to_vec(),
         _ => return None,

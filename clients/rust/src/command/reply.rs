@@ -79,7 +79,7 @@ impl Reply {
 pub(crate) fn from_tree(tree: Tree) -> Reply {
     let all = |items: Vec<Tree>| items.into_iter().map(from_tree).collect();
     match tree {
-        Tree::Simple(text) => Reply::Status(text.into_bytes()),
+        Tree::Simple(text) => Reply::Status(text),
         Tree::Error(text) => Reply::Error(text),
         Tree::Integer(value) => Reply::Integer(value),
         Tree::Bulk(bytes) => Reply::Bytes(bytes),

@@ -144,11 +144,10 @@ fn print_raw(reply: &Tree, out: &mut Vec<u8>) {
         }
         scalar => {
             match scalar {
-                Tree::Bulk(bytes) | Tree::Verbatim { text: bytes, .. } => out.extend(bytes),
-                Tree::Simple(text)
-                | Tree::Error(text)
-                | Tree::Decimal(text)
-                | Tree::BigNumber(text) => {
+                Tree::Bulk(bytes) | Tree::Simple(bytes) | Tree::Verbatim { text: bytes, .. } => {
+                    out.extend(bytes);
+                }
+                Tree::Error(text) | Tree::Decimal(text) | Tree::BigNumber(text) => {
                     out.extend(text.bytes());
                 }
                 Tree::Integer(value) => out.extend(value.to_string().bytes()),

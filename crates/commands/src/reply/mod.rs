@@ -171,8 +171,8 @@ impl<R: Reply + ?Sized> Reply for &mut R {
 /// A complete, owned reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree {
-    /// A status reply.
-    Simple(String),
+    /// A status reply. That of a script can be invalid UTF-8.
+    Simple(Vec<u8>),
     /// An error that starts with its error code.
     Error(String),
     /// An integer reply.
@@ -212,7 +212,10 @@ impl Tree {
     /// Writes this recorded reply to another writer.
     pub fn write(&self, reply: &mut dyn Reply) {
         match self {
-            Tree::Simple(text) => reply.simple(text),
+            Tree::Simple(text) => match std::str::from_utf8(text) {
+                Ok(text) => reply.simple(text),
+                Err(_) => reply.simple_bytes(text),
+            },
             Tree::Error(text) => reply.error(text),
             Tree::Integer(value) => reply.integer(*value),
             Tree::Bulk(bytes) => reply.bulk(bytes),
@@ -355,7 +358,10 @@ impl Kind {
 
 impl Reply for Recorder {
     fn simple(&mut self, text: &str) {
-        self.add(Tree::Simple(text.to_owned()));
+        self.add(Tree::Simple(text.into()));
+    }
+    fn simple_bytes(&mut self, text: &[u8]) {
+        self.add(Tree::Simple(text.to_vec()));
     }
     fn error(&mut self, text: &str) {
         self.add(Tree::Error(text.to_owned()));

@@ -43,7 +43,10 @@ pub(crate) fn quote(bytes: &[u8], out: &mut Vec<u8>) {
 
 fn append(reply: &Tree, prefix: &str, out: &mut Vec<u8>) {
     match reply {
-        Tree::Simple(text) => line(out, text),
+        Tree::Simple(text) => {
+            out.extend(text);
+            out.push(b'\n');
+        }
         Tree::Error(text) => line(out, &format!("(error) {text}")),
         Tree::Integer(value) => line(out, &format!("(integer) {value}")),
         Tree::Bulk(bytes) => {

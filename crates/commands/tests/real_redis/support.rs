@@ -123,7 +123,7 @@ impl Client {
         let (kind, rest) = line.split_at(1);
         let length = || rest.parse::<i64>().expect("a length");
         match kind {
-            "+" => Tree::Simple(rest.to_owned()),
+            "+" => Tree::Simple(rest.into()),
             "-" => Tree::Error(rest.to_owned()),
             ":" => Tree::Integer(length()),
             "_" => Tree::Null,
@@ -170,7 +170,11 @@ impl Client {
 pub(crate) fn encode(tree: &Tree, out: &mut Vec<u8>) {
     let mut header = |kind: char, length: usize| out.extend(format!("{kind}{length}\r\n").bytes());
     match tree {
-        Tree::Simple(text) => out.extend(format!("+{text}\r\n").bytes()),
+        Tree::Simple(text) => {
+            out.push(b'+');
+            out.extend(text);
+            out.extend(b"\r\n");
+        }
         Tree::Error(text) => out.extend(format!("-{text}\r\n").bytes()),
         Tree::Integer(value) => out.extend(format!(":{value}\r\n").bytes()),
         Tree::Bulk(bytes) => {

@@ -258,8 +258,8 @@ fn of_redis(reply: Reply) -> Vec<String> {
 fn of_ours(reply: Tree) -> Vec<String> {
     match reply {
         Tree::Array(items) => items.into_iter().flat_map(of_ours).collect(),
-        Tree::Bulk(text) => vec![String::from_utf8_lossy(&text).into_owned()],
-        Tree::Simple(text) | Tree::Error(text) => vec![text],
+        Tree::Bulk(text) | Tree::Simple(text) => vec![String::from_utf8_lossy(&text).into_owned()],
+        Tree::Error(text) => vec![text],
         Tree::Integer(number) => of_redis(Reply::Integer(number)),
         Tree::Null => of_redis(Reply::NullBulk),
         other => vec![format!("{other:?}")],

@@ -415,7 +415,7 @@ fn tree_of(value: Value) -> Tree {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let all = |items: Vec<Value>| items.into_iter().map(tree_of).collect();
     match value {
-        Value::Simple(bytes) => Tree::Simple(text(bytes)),
+        Value::Simple(bytes) => Tree::Simple(bytes),
         Value::Error(bytes) | Value::BulkError(bytes) => Tree::Error(text(bytes)),
         Value::Integer(number) => Tree::Integer(number),
         Value::Bulk(bytes) => Tree::Bulk(bytes),
