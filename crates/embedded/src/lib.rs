@@ -25,8 +25,8 @@ mod taken;
 pub use by_name::{Hook, SessionByName, StoreByName, removed_text};
 pub use channel::{
     ChannelError, ChannelLink, ChannelMessage, ChannelPatience, ChannelStore, ChannelValue,
-    HeldItem, HeldMessage, INLINE_MAX, NAME_ITEM, ShortItem, ValueChannel, refuses, short_item,
-    short_value,
+    Delivery, DeliveryError, HeldItem, INLINE_MAX, NAME_ITEM, ShortItem, ValueChannel, refuses,
+    short_item, short_value,
 };
 pub use embedding::Embedding;
 pub use feed::{FeedItems, FeedQuery};

@@ -29,7 +29,7 @@ pub use undercroft_embedded::ChannelMessage;
 /// ```
 #[doc(inline)]
 pub use undercroft_embedded::ChannelValue;
-use undercroft_embedded::{ChannelError, ChannelPatience, HeldMessage, OpenStore, ValueChannel};
+use undercroft_embedded::{ChannelError, ChannelPatience, DeliveryError, ValueChannel};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -336,18 +336,12 @@ impl Channel {
     /// ```
     pub fn recv_held(&self, timeout: Duration) -> Result<Option<Delivery>> {
         let (number, patience) = (self.store.number(), ChannelPatience::of(timeout));
-        let held = self.store.call(|open| {
-            let held = step(self.shared.hold(open, number, &patience))?;
-            Ok((held, open.clone()))
+        let held = (self.store).call(|open| {
+            let held =
+                undercroft_embedded::Delivery::receive(&self.shared, open, number, &patience);
+            step(held)
         })?;
-        let (held, open) = (held.0.result()?, held.1);
-        Ok(held.map(|held| Delivery {
-            held: Some(held),
-            channel: self.shared.clone(),
-            open,
-            number,
-            process: std::process::id(),
-        }))
+        Ok(held.result()?.map(Delivery))
     }
 
     /// Iterates over messages until the channel is closed and empty.
@@ -474,22 +468,11 @@ impl Channel {
 /// assert_eq!(jobs.len()?, 1);
 /// # Ok::<(), undercroft::Error>(())
 /// ```
-pub struct Delivery {
-    /// The message, or `None` once the hold has ended.
-    held: Option<HeldMessage>,
-    channel: Arc<ValueChannel>,
-    open: Arc<OpenStore>,
-    number: usize,
-    /// The process that received the message.
-    process: u32,
-}
+pub struct Delivery(undercroft_embedded::Delivery);
 
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delivery")
-            .field("held", &self.held)
-            .field("process", &self.process)
-            .finish()
+        self.0.fmt(f)
     }
 }
 
@@ -536,18 +519,12 @@ impl Delivery {
     }
 
     fn end(&mut self, goes_back: bool) -> Result<bool> {
-        if self.process != std::process::id() {
-            return Err(Error::argument(format!(
-                "this delivery belongs to process {}, which received the message: acknowledge or \
-                 release it there, or receive another message in this process",
-                self.process
-            )));
-        }
-        let Some(held) = self.held.take() else {
-            return Ok(false);
-        };
-        let ended = (self.channel).end(&self.open, self.number, &held, goes_back);
-        ended.map_err(|error| Error::engine(&self.open.store, error))
+        self.0.end(goes_back).map_err(|error| match error {
+            DeliveryError::Inherited(process) => {
+                Error::argument(DeliveryError::inherited_text(process))
+            }
+            DeliveryError::Failed(error) => Error::engine(&self.0.open_store().store, error),
+        })
     }
 }
 
@@ -556,15 +533,6 @@ impl std::ops::Deref for Delivery {
 
     fn deref(&self) -> &ChannelMessage {
         // Only the calls that consume the delivery end the hold.
-        &self.held.as_ref().expect("a held message").message
-    }
-}
-
-impl Drop for Delivery {
-    fn drop(&mut self) {
-        if self.held.is_some() && self.process == std::process::id() {
-            // If the store cannot be written, the message returns when this process ends.
-            let _ = self.end(true);
-        }
+        self.0.message().expect("a held message")
     }
 }

@@ -45,6 +45,9 @@ pub fn refuses(item: &[u8]) -> bool {
     item.starts_with(PICKLE)
 }
 
+/// The alignment, in bytes, of a message's bytes, so that they can be read as an array of numbers.
+const ALIGNMENT: usize = 8;
+
 /// A message that a consumer received. Its bytes are a copy, or, from 32 KiB on, in the store.
 pub struct ChannelMessage {
     whole: Whole,
@@ -57,6 +60,15 @@ enum Whole {
     InPlace(Object),
 }
 
+/// Returns a copy of bytes, and its range in the vector, which starts at an aligned address.
+fn aligned(bytes: &[u8]) -> (Vec<u8>, Range<usize>) {
+    let mut copy: Vec<u8> = Vec::with_capacity(bytes.len() + ALIGNMENT);
+    let start = copy.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    copy.resize(start, 0);
+    copy.extend_from_slice(bytes);
+    (copy, start..start + bytes.len())
+}
+
 impl ChannelMessage {
     /// Returns the message of an item that does not name an object.
     pub(super) fn copied(item: &[u8]) -> ChannelMessage {
@@ -66,8 +78,9 @@ impl ChannelMessage {
             // An item that is neither was not written by a client of a channel.
             None => value_of(item).unwrap_or((ObjectKind::Bytes, 0..item.len())),
         };
+        let (copy, range) = aligned(&item[range]);
         ChannelMessage {
-            whole: Whole::Copied(item.to_vec()),
+            whole: Whole::Copied(copy),
             kind,
             range,
         }
@@ -100,7 +113,7 @@ impl Deref for ChannelMessage {
 
     fn deref(&self) -> &[u8] {
         let whole: &[u8] = match &self.whole {
-            Whole::Copied(item) => item,
+            Whole::Copied(copy) => copy,
             Whole::InPlace(object) => object,
         };
         // In a forked child, an object in place is empty.

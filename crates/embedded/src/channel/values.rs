@@ -42,9 +42,8 @@ pub struct ValueChannel {
 
 /// A message that a consumer holds until it acknowledges or releases the message.
 #[derive(Debug)]
-pub struct HeldMessage {
-    /// The message.
-    pub message: ChannelMessage,
+pub(super) struct HeldMessage {
+    pub(super) message: ChannelMessage,
     consumer: Vec<u8>,
     item: Vec<u8>,
 }
@@ -188,12 +187,9 @@ impl ValueChannel {
         Ok(Some(held.message))
     }
 
-    /// Receives the first message and holds it until it is acknowledged or released. If the process
-    /// dies, the message returns to the channel. Returns `None` after the timeout.
-    ///
-    /// # Errors
-    /// Returns the errors of [`receive`](Self::receive).
-    pub fn hold(
+    /// Receives the first message and holds it until [`end`](Self::end). If the process dies, the
+    /// message returns to the channel. Returns `None` after the timeout.
+    pub(super) fn hold(
         &self,
         open: &Arc<OpenStore>,
         database: usize,
@@ -251,7 +247,7 @@ impl ValueChannel {
     ///
     /// # Errors
     /// Returns the errors of a write.
-    pub fn end(
+    pub(super) fn end(
         &self,
         open: &OpenStore,
         database: usize,
