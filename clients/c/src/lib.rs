@@ -7,12 +7,13 @@
 //! (`reply`).
 //!
 //! - `border`: converts C arguments to Rust values, and results to a status.
+//! - `channel`: the functions of channels.
 //! - `feed`: the most frequently used feed functions.
 //! - `feed_values`: the feed functions that identify items by value.
 //! - `feed_words`: the feed functions that run one command each.
 //! - `handle`: the objects that C programs refer to by address.
 //! - `keys`: the functions for keys of any type.
-//! - `objects`: the object functions.
+//! - `objects`: the object functions, and the reading of messages of channels.
 //! - `options`: options for opening a store and for setting a string.
 //! - `race`: test hooks that change data during reads or panic.
 //! - `reply`: replies as trees, in memory that is reused.
@@ -25,6 +26,7 @@
 //! - `waiting`: the program's callback, which can interrupt waits.
 
 mod border;
+mod channel;
 mod feed;
 mod feed_values;
 mod feed_words;

@@ -1,9 +1,11 @@
-//! Implements the object functions.
+//! Implements the object functions, and the reading of messages of channels.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::time::Duration;
 
-use undercroft_embedded::{FoundObject, Object, ObjectHead, ObjectKind, object_key};
+use undercroft_embedded::{
+    ChannelMessage, Delivery, FoundObject, Object, ObjectHead, ObjectKind, object_key,
+};
 use undercroft_engine::Error;
 
 use crate::border::{array, bytes, call, check_place, give, text};
@@ -14,13 +16,41 @@ use crate::store::{Database, StoreHandle, call_on};
 /// The C constant `UC_OBJECT_ID`: the size of a buffer for an id and its terminating zero.
 const ID_ROOM: usize = 80;
 
-/// The C type `uc_object`: an object that a C program reads, with its description.
+/// The C type `uc_object`: an object or a message that a C program reads, with its description.
 pub(crate) struct Reading {
-    object: Object,
+    source: Source,
     letter: u8,
     /// The numpy type of an array's items, or an empty string for other objects.
     dtype: CString,
     shape: Vec<u64>,
+}
+
+/// The owner of the bytes that a C program reads.
+pub(crate) enum Source {
+    Object(Object),
+    Message(ChannelMessage),
+    Held(Delivery),
+}
+
+impl Source {
+    fn kind(&self) -> ObjectKind {
+        match self {
+            Source::Object(object) => object.kind(),
+            Source::Message(message) => message.kind().clone(),
+            Source::Held(delivery) => match delivery.message() {
+                Some(message) => message.kind().clone(),
+                None => ObjectKind::Bytes,
+            },
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Source::Object(object) => object,
+            Source::Message(message) => message,
+            Source::Held(delivery) => delivery.message().map_or(&[], |message| message),
+        }
+    }
 }
 
 impl Kind for Reading {
@@ -36,18 +66,31 @@ impl Kind for Reading {
 pub(crate) type ObjectHandle = Handle<Reading>;
 
 impl Reading {
-    fn new(object: Object) -> Reading {
-        let (letter, dtype, shape) = match object.kind() {
+    pub(crate) fn new(source: Source) -> Reading {
+        let (letter, dtype, shape) = match source.kind() {
             ObjectKind::Array { dtype, shape } => (b'a', dtype, shape),
             ObjectKind::Text => (b's', String::new(), Vec::new()),
             ObjectKind::Other { letter, .. } => (letter, String::new(), Vec::new()),
             _ => (b'b', String::new(), Vec::new()),
         };
         Reading {
-            object,
+            source,
             letter,
             dtype: CString::new(dtype).unwrap_or_default(),
             shape,
+        }
+    }
+
+    /// Returns whether the program holds this message.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.source, Source::Held(_))
+    }
+
+    /// Returns the message that the program holds, or `None` for an object and any other message.
+    pub(crate) fn held(self) -> Option<Delivery> {
+        match self.source {
+            Source::Held(delivery) => Some(delivery),
+            _ => None,
         }
     }
 }
@@ -166,7 +209,7 @@ unsafe fn find(
                 "expected an object, got a value without the header of one",
             )),
             FoundObject::Object(object) => {
-                let opened = Handle::open(Reading::new(object));
+                let opened = Handle::open(Reading::new(Source::Object(object)));
                 // SAFETY: `check_place` verified that `place` is not null, and the caller
                 // guarantees that it is writable.
                 unsafe { place.write(opened) };
@@ -254,7 +297,7 @@ unsafe extern "C" fn uc_object_data(
 ) -> *const c_void {
     // SAFETY: the caller guarantees that `object` is null or a handle from this library.
     let bytes: &[u8] = match unsafe { Handle::shared(object) } {
-        Ok(reading) => &reading.object,
+        Ok(reading) => reading.source.bytes(),
         Err(_) => &[],
     };
     // SAFETY: the caller guarantees that `length` is null or writable.

@@ -14,6 +14,7 @@ pub(crate) enum Status {
     Ok = 0,
     None = 1,
     TooSmall = 2,
+    Closed = 3,
     Error = -1,
     Misuse = -2,
     WrongType = -3,
@@ -27,10 +28,11 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    const ALL: [(Status, &'static CStr); 13] = [
+    const ALL: [(Status, &'static CStr); 14] = [
         (Status::Ok, c"UC_OK"),
         (Status::None, c"UC_NONE"),
         (Status::TooSmall, c"UC_TOO_SMALL"),
+        (Status::Closed, c"UC_CLOSED"),
         (Status::Error, c"UC_ERROR"),
         (Status::Misuse, c"UC_MISUSE"),
         (Status::WrongType, c"UC_WRONG_TYPE"),

@@ -13,7 +13,7 @@ use crate::waiting::Program;
 
 /// The C constant `UC_ABI_VERSION`. Additions to the interface increase the lower 16 bits.
 /// Incompatible changes increase the upper 16 bits and change the name of the shared library.
-const ABI_VERSION: u32 = 6;
+const ABI_VERSION: u32 = 7;
 
 /// The C type `uc_store`: an open store and a database number. Calls access the store only through
 /// [`call_on`]. If the file was removed, `call_on` switches to the store that the name refers to

@@ -88,13 +88,26 @@ SAME(int, uc_object_close, uc_object *);
 SAME(const void *, uc_object_data, const uc_object *, size_t *);
 SAME(int, uc_object_kind, const uc_object *);
 SAME(int, uc_object_array, const uc_object *, const char **, size_t *, const uint64_t **);
+SAME(int, uc_channel_open, uc_store *, const void *, size_t, uint64_t, int64_t, uc_channel **);
+SAME(int, uc_channel_close, uc_channel *);
+SAME(int, uc_channel_send, uc_channel *, const void *, size_t, int64_t);
+SAME(int, uc_channel_send_text, uc_channel *, const void *, size_t, int64_t);
+SAME(int, uc_channel_send_array, uc_channel *, const char *, size_t, const uint64_t *, const void *, size_t, int64_t);
+SAME(int, uc_channel_receive, uc_channel *, int64_t, uc_object **);
+SAME(int, uc_channel_hold, uc_channel *, int64_t, uc_object **);
+SAME(int, uc_channel_ack, uc_object *);
+SAME(int, uc_channel_release, uc_object *);
+SAME(int, uc_channel_length, uc_channel *, uint64_t *);
+SAME(int, uc_channel_close_for_all, uc_channel *);
+SAME(int, uc_channel_is_closed, uc_channel *, int *);
+SAME(int, uc_channel_del, uc_channel *);
 #ifdef __cplusplus
 }
 #endif
 
-CHECK(UC_ABI_VERSION == 6);
+CHECK(UC_ABI_VERSION == 7);
 CHECK(UC_OBJECT_ID == 80);
-CHECK(UC_OK == 0 && UC_NONE == 1 && UC_TOO_SMALL == 2);
+CHECK(UC_OK == 0 && UC_NONE == 1 && UC_TOO_SMALL == 2 && UC_CLOSED == 3);
 CHECK(UC_ERROR == -1 && UC_MISUSE == -2 && UC_WRONG_TYPE == -3 && UC_FULL == -4 && UC_BUSY == -5);
 CHECK(UC_INTERRUPTED == -6 && UC_READ_ONLY == -7 && UC_REMOVED == -8 && UC_CANNOT_OPEN == -9 && UC_INTERNAL == -10);
 CHECK(UC_TYPE_NIL == 0 && UC_TYPE_STATUS == 1 && UC_TYPE_STRING == 2 && UC_TYPE_INTEGER == 3);

@@ -27,7 +27,7 @@ if test "$PHP_UNDERCROFT" != "no"; then
   PHP_SUBST(UNDERCROFT_SHARED_LIBADD)
   PHP_NEW_EXTENSION([undercroft],
     [undercroft.c memory.c words.c values.c exceptions.c store.c commands.c messages.c ]dnl
-    [races.c servers/resp.c servers/parser.c servers/socket.c servers/idle.c servers/connection.c],
+    [channels.c races.c servers/resp.c servers/parser.c servers/socket.c servers/idle.c servers/connection.c],
     [$ext_shared],, [-DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -fvisibility=hidden])
   PHP_ADD_BUILD_DIR([$ext_builddir/servers], 1)
 fi

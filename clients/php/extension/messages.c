@@ -123,31 +123,50 @@ static int64_t now(void)
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
+bool undercroft_set_deadline(undercroft_deadline *deadline, double seconds, bool is_forever, uint32_t argument)
+{
+    deadline->left = -1;
+    deadline->end = 0;
+    if (is_forever) {
+        return true;
+    }
+    if (!(seconds >= 0 && seconds < 1e12)) {
+        zend_argument_value_error(argument, "must be 0 or more seconds, or null");
+        return false;
+    }
+    deadline->left = (int64_t)(seconds * 1000 + 0.999);
+    deadline->end = deadline->left == 0 ? 0 : now() + deadline->left;
+    return true;
+}
+
+void undercroft_update_deadline(undercroft_deadline *deadline)
+{
+    if (deadline->left > 0) {
+        deadline->left = deadline->end - now();
+        deadline->left = deadline->left < 0 ? 0 : deadline->left;
+    }
+}
+
 ZEND_METHOD(Undercroft_Native_Store, message)
 {
     double seconds = 0;
     bool is_forever = true;
     uc_subscription *subscription;
-    int64_t left = -1, end = 0;
+    undercroft_deadline deadline;
     int status;
     ZEND_PARSE_PARAMETERS_START(0, 1)
         Z_PARAM_OPTIONAL
         Z_PARAM_DOUBLE_OR_NULL(seconds, is_forever)
     ZEND_PARSE_PARAMETERS_END();
-    if (ZEND_NUM_ARGS() > 0 && !is_forever) {
-        if (!(seconds >= 0 && seconds < 1e12)) {
-            zend_argument_value_error(1, "must be 0 or more seconds, or null");
-            RETURN_THROWS();
-        }
-        left = (int64_t)(seconds * 1000 + 0.999);
-        end = left == 0 ? 0 : now() + left;
+    if (!undercroft_set_deadline(&deadline, seconds, ZEND_NUM_ARGS() == 0 || is_forever, 1)) {
+        RETURN_THROWS();
     }
     subscription = subscription_of(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
     if (subscription == NULL || undercroft_reply() == NULL) {
         RETURN_THROWS();
     }
     for (;;) {
-        status = uc_subscription_next(subscription, left, UNDERCROFT_G(reply));
+        status = uc_subscription_next(subscription, deadline.left, UNDERCROFT_G(reply));
         if (EXPECTED(status != UC_INTERRUPTED) || !undercroft_interrupt()) {
             break;
         }
@@ -156,10 +175,7 @@ ZEND_METHOD(Undercroft_Native_Store, message)
             undercroft_closed_store();
             RETURN_THROWS();
         }
-        if (left > 0) {
-            left = end - now();
-            left = left < 0 ? 0 : left;
-        }
+        undercroft_update_deadline(&deadline);
     }
     if (UNEXPECTED(status < 0)) {
         if (!EG(exception)) {

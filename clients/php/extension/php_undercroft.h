@@ -229,6 +229,23 @@ static zend_always_inline void undercroft_string(zval *to, const char *text, siz
  */
 bool undercroft_set_item(zval *map, zval *key, zval *value);
 
+/* ---- Waits for other processes: messages.c */
+
+/* The rest of a wait in milliseconds, which is negative if it has no limit, and its end. */
+typedef struct undercroft_deadline {
+    int64_t left;
+    int64_t end;
+} undercroft_deadline;
+
+/*
+ * Begins a wait. Returns false after an exception, because the method's argument with the number
+ * `argument` is no time.
+ */
+bool undercroft_set_deadline(undercroft_deadline *deadline, double seconds, bool is_forever, uint32_t argument);
+
+/* Sets the rest of a wait that a signal handler has interrupted. */
+void undercroft_update_deadline(undercroft_deadline *deadline);
+
 /* ---- Classes */
 
 typedef struct undercroft_store {
@@ -260,6 +277,7 @@ static zend_always_inline undercroft_store *undercroft_store_of(zend_object *obj
 void undercroft_register_store(void);
 void undercroft_register_parser(void);
 void undercroft_register_connection(void);
+void undercroft_register_channel(void);
 
 /* Closes the stores that stay open between requests. */
 void undercroft_close_kept(zend_undercroft_globals *globals);

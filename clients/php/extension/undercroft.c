@@ -269,6 +269,7 @@ static PHP_MINIT_FUNCTION(undercroft)
     undercroft_register_store();
     undercroft_register_parser();
     undercroft_register_connection();
+    undercroft_register_channel();
     return SUCCESS;
 }
 

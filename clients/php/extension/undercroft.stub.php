@@ -176,6 +176,99 @@ namespace Undercroft\Native {
     }
 
     /**
+     * A channel in a store, which stays open as long as this object. A null `$timeout` waits without
+     * limit, and 0 does not wait. A signal handler that throws ends a wait; nothing is then sent or
+     * received.
+     */
+    final class Channel
+    {
+        /**
+         * @param int $bound the number of messages at which send() waits; 0 means no bound
+         * @param int $ttl_ms milliseconds after which a message of 32 KiB or more is dropped if
+         *     nothing receives it; 0 means never
+         */
+        public function __construct(Store $store, string $name, int $bound = 1000, int $ttl_ms = 0)
+        {
+        }
+
+        /**
+         * Sends bytes. Returns false if the channel is still full after `$timeout` seconds, and null
+         * if it is closed. O(bytes).
+         */
+        public function send(string $bytes, ?float $timeout = null): ?bool
+        {
+        }
+
+        /** Sends a text in UTF-8, like send(). */
+        public function sendText(string $text, ?float $timeout = null): ?bool
+        {
+        }
+
+        /**
+         * Sends an array in C order, like send().
+         *
+         * @param string $dtype the type of the items in numpy's notation, such as `<f8`
+         * @param list<int> $shape
+         */
+        public function sendArray(string $dtype, array $shape, string $items, ?float $timeout = null): ?bool
+        {
+        }
+
+        /**
+         * Removes the first message. Returns its kind, its bytes, and an array's type and shape: `['a',
+         * bytes, '<f8', [2, 3]]`; `b` means bytes and `s` text. Returns null if no message arrives
+         * within `$timeout` seconds, and false if the channel is closed and empty. O(bytes).
+         */
+        public function receive(?float $timeout = null): array|false|null
+        {
+        }
+
+        /**
+         * Receives the first message like receive(), and holds it until Held::end(). If the object is
+         * destroyed or the process dies before, the message returns to the front of the channel.
+         */
+        public function hold(?float $timeout = null): Held|false|null
+        {
+        }
+
+        /** Returns the number of messages, without held ones. */
+        public function length(): int
+        {
+        }
+
+        public function isClosed(): bool
+        {
+        }
+
+        /** Closes the channel for all processes. The object stays usable. */
+        public function close(): void
+        {
+        }
+
+        /** Deletes all messages, and opens the channel again. O(messages). */
+        public function delete(): void
+        {
+        }
+    }
+
+    /** A message that this process holds. */
+    final class Held
+    {
+        /** Returns the message as Channel::receive() does, or null once the hold has ended. */
+        public function message(): ?array
+        {
+        }
+
+        /**
+         * Ends the hold: deletes the message, or returns it to the front of the channel. Returns false
+         * if it was no longer held. Throws in a forked child of the process that received the message.
+         */
+        public function end(bool $goes_back): bool
+        {
+        }
+    }
+
+    /**
      * A connection to a server that speaks RESP2 or RESP3. Any exception except ServerException,
      * ValueError and TypeError closes the connection.
      */

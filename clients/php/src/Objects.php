@@ -54,11 +54,42 @@ final class Objects
      */
     public function putArray(string $dtype, array $shape, string $items, int|float|null $ttl = null): string
     {
+        return $this->put('a', self::described($dtype, $shape, $items), $items, $ttl);
+    }
+
+    /**
+     * @internal Returns the description of an array.
+     *
+     * @param list<int> $shape
+     *
+     * @throws ArgumentException if the bytes do not match the shape
+     */
+    public static function described(string $dtype, array $shape, string $items): string
+    {
         if (preg_match('/^[<>|=]?[a-zA-Z]+\d*$/D', $dtype) !== 1) {
             throw new ArgumentException("expected a type such as <f8, got $dtype");
         }
+        $count = 1;
+        foreach ($shape as $length) {
+            if (!is_int($length) || $length < 0) {
+                throw new ArgumentException('expected lengths of 0 or more as the shape, got ' . json_encode($shape));
+            }
+            $count *= $length;
+        }
+        $length = strlen($items);
+        if ($count === 0 ? $length > 0 : $length === 0 || fmod($length, $count) !== 0.0) {
+            throw new ArgumentException('expected the bytes of an array of shape ' . json_encode($shape)
+                . ", got $length bytes");
+        }
         $lengths = implode('', array_map(static fn (int $length): string => "$length,", $shape));
-        return $this->put('a', "('$dtype', ($lengths))", $items, $ttl);
+        return "('$dtype', ($lengths))";
+    }
+
+    /** @internal Returns an object as it is stored: its header, and its bytes at a multiple of 64. */
+    public static function encoded(string $kind, string $description, string $bytes): string
+    {
+        $head = self::MAGIC . $kind . pack('V', strlen($description)) . $description;
+        return str_pad($head, self::padded(strlen($head)), "\0") . $bytes;
     }
 
     private function put(string $kind, string $description, string $bytes, int|float|null $ttl): string
@@ -67,8 +98,7 @@ final class Objects
             throw new ArgumentException("expected a time to live of more than 0 seconds, got $ttl");
         }
         $id = bin2hex(random_bytes(9));
-        $head = self::MAGIC . $kind . pack('V', strlen($description)) . $description;
-        $words = ['SET', self::PREFIX . $id, str_pad($head, self::padded(strlen($head)), "\0") . $bytes];
+        $words = ['SET', self::PREFIX . $id, self::encoded($kind, $description, $bytes)];
         $this->client->execute($ttl === null ? $words : [...$words, 'PX', max(1, (int) round($ttl * 1000))]);
         return $id;
     }

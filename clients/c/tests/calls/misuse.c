@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     nulls();
     sizes_and_kinds(argv[1]);
     closed();
-    for (status = UC_INTERNAL; status <= UC_TOO_SMALL; status++)
+    for (status = UC_INTERNAL; status <= UC_CLOSED; status++)
         EXPECT(strncmp(uc_status_name(status), "UC_", 3) == 0);
     EXPECT(strcmp(uc_status_name(77), "unknown status") == 0);
     return 0;
