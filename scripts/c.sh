@@ -80,7 +80,7 @@ sed -n 's/^SAME([^,]*, \(uc_[a-z_]*\),.*/\1/p' clients/c/tests/signatures.c | LC
     diff "$wanted" - || fail "clients/c/tests/signatures.c checks other names than $wanted"
 readelf --dynamic "$library" | grep -q 'SONAME.*\[libundercroft\.so\.0\]' || fail "expected the soname libundercroft.so.0"
 
-tests=(signatures abi calls/{strings,feeds,objects,commands,misuse,messages,limits,waiting,taking}
+tests=(signatures abi calls/{strings,feeds,objects,channels,commands,misuse,messages,limits,waiting,taking}
     robustness/{removed,busy,fork,threads,durable})
 say "as C11, as C++17, with sanitizers"
 have c++ || skip "the C tests as C++: c++ is not installed"
@@ -137,13 +137,18 @@ if have valgrind; then
     # own locks.
     by=(valgrind --quiet --error-exitcode=9 --leak-check=full "--show-leak-kinds=definite,indirect"
         "--errors-for-leak-kinds=definite,indirect")
-    for test in strings feeds objects commands misuse messages limits removed waiting; do
+    for test in strings feeds objects channels commands misuse messages limits removed waiting; do
         try "$test"
     done
     by=()
 else
     skip "the C tests under valgrind: valgrind is not installed"
 fi
+
+say "the conformance cases"
+build "${c[@]}" -- clients/c/tests/bridge.c bridge
+target/debug/conform through conformance/clients/c.txt "$place/bin/bridge" | grep -v ^skipped: ||
+    fail "the conformance cases failed through the C library"
 
 storm "${UNDERCROFT_C_KILLS:-200}"
 

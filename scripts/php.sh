@@ -81,6 +81,10 @@ done
 if [[ -f $extension ]]; then
     UNDERCROFT_EXTENSION=$extension abroad de_DE suite commands embedded
     UNDERCROFT_EXTENSION=$extension suite once embedded --filter ForkLoad
+    say "PHP: the conformance cases"
+    "$root/target/debug/conform" through "$root/conformance/clients/php.txt" \
+        php -d "extension=$extension" tests/bridge.php | grep -v ^skipped: ||
+        fail "the conformance cases failed through the PHP client"
     if have redis-server; then
         UNDERCROFT_EXTENSION=$extension abroad tr_TR suite commands native
         UNDERCROFT_EXTENSION=$extension suite once native --filter 'BrokenServer|Persistent|Fork|Descriptors|testTls|testSamplesOfTheOtherPages'

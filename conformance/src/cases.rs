@@ -29,6 +29,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::client::{Address, Client};
 use crate::command::Command;
+use crate::limits::{CaseParts, Limits};
 use crate::notation;
 use crate::resp::Reply;
 
@@ -69,6 +70,8 @@ struct Step {
 pub struct Report {
     /// The number of cases that ran.
     pub cases: usize,
+    /// The cases that a client cannot run, with the reasons.
+    pub skipped: Vec<String>,
     /// One message for each failed case, with its location, the expected reply, and the actual
     /// reply.
     pub failures: Vec<String>,
@@ -130,34 +133,76 @@ impl CaseFile {
     /// # Errors
     /// Returns an error if the server cannot be reached or emptied.
     pub fn run(&self, address: &Address, report: &mut Report) -> Result<()> {
-        let mut title = String::new();
-        let mut players = None;
-        let mut failed = false;
-        for item in &self.items {
-            match item {
-                Item::Text(_) => {}
-                Item::Title(text) => {
-                    title.clone_from(text);
-                    report.cases += 1;
-                    failed = false;
-                    drop(players.take());
-                    players = Some(Players::fresh(address)?);
-                }
-                // Skip the remaining steps of a failed case, because their results are meaningless.
-                Item::Step(_) if failed => {}
-                Item::Step(step) => {
-                    let players = players.as_mut().context("a step before the first title")?;
-                    if let Err(error) = players.check(step) {
-                        failed = true;
-                        let place = format!("{}:{}", self.path.display(), step.line);
-                        report
-                            .failures
-                            .push(format!("{place}: {title}\n  {}\n{error:#}", step.command));
-                    }
+        self.run_within(address, None, report)
+    }
+
+    /// Runs the cases that a client can run against a bridge, which passes commands to that client.
+    ///
+    /// # Errors
+    /// Returns an error if the bridge cannot be reached or the store emptied.
+    pub fn run_through(
+        &self,
+        address: &Address,
+        limits: &Limits,
+        report: &mut Report,
+    ) -> Result<()> {
+        self.run_within(address, Some(limits), report)
+    }
+
+    fn run_within(
+        &self,
+        address: &Address,
+        limits: Option<&Limits>,
+        report: &mut Report,
+    ) -> Result<()> {
+        for (title, steps) in self.cases()? {
+            if let Some(reason) = limits.and_then(|limits| self.skipped(limits, title, &steps)) {
+                let name = self.name();
+                report.skipped.push(format!("{name}: {title} ({reason})"));
+                continue;
+            }
+            report.cases += 1;
+            let mut players = Players::fresh(address, limits)?;
+            for step in steps {
+                if let Err(error) = players.check(step) {
+                    let place = format!("{}:{}", self.path.display(), step.line);
+                    report
+                        .failures
+                        .push(format!("{place}: {title}\n  {}\n{error:#}", step.command));
+                    // The results of the remaining steps are meaningless.
+                    break;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Returns the titles and the steps of the cases.
+    fn cases(&self) -> Result<Vec<(&str, Vec<&Step>)>> {
+        let mut cases: Vec<(&str, Vec<&Step>)> = Vec::new();
+        for item in &self.items {
+            match item {
+                Item::Text(_) => {}
+                Item::Title(title) => cases.push((title, Vec::new())),
+                Item::Step(step) => {
+                    let case = cases.last_mut().context("a step before the first title")?;
+                    case.1.push(step);
+                }
+            }
+        }
+        Ok(cases)
+    }
+
+    fn skipped<'l>(&self, limits: &'l Limits, title: &str, steps: &[&Step]) -> Option<&'l str> {
+        let steps: Vec<(&str, &[String])> = steps
+            .iter()
+            .map(|step| (connection(&step.command).1, &step.expected[..]))
+            .collect();
+        limits.reason(CaseParts {
+            file: self.name(),
+            title,
+            steps: &steps,
+        })
     }
 
     /// Writes the server's replies into the file if the expected replies are missing or differ. Use
@@ -172,12 +217,12 @@ impl CaseFile {
                 Item::Text(_) => {}
                 Item::Title(_) => {
                     drop(players.take());
-                    players = Some(Players::fresh(address)?);
+                    players = Some(Players::fresh(address, None)?);
                 }
                 Item::Step(step) => {
                     let players = players.as_mut().context("a step before the first title")?;
                     let answer = players.play(step)?;
-                    if step.verify(&answer).is_err() {
+                    if step.verify(&answer, false).is_err() {
                         step.expected = match answer {
                             Answer::Reply(reply) => reply.lines(),
                             Answer::Closed => vec!["closed".to_owned()],
@@ -264,7 +309,7 @@ enum Answer {
 }
 
 impl Step {
-    fn verify(&self, answer: &Answer) -> Result<()> {
+    fn verify(&self, answer: &Answer, is_loose: bool) -> Result<()> {
         let expected = self.expected.join("\n");
         ensure!(!expected.is_empty(), "the case states no expected reply");
         match answer {
@@ -280,7 +325,12 @@ impl Step {
                 let got = || format!("expected:\n{expected}\ngot:\n{}", reply.lines().join("\n"));
                 ensure!(expected != "closed", got());
                 let lines: Vec<&str> = self.expected.iter().map(String::as_str).collect();
-                ensure!(notation::parse(&lines)?.matches(reply), got());
+                let pattern = notation::parse(&lines)?;
+                let matches = match is_loose {
+                    true => pattern.loosened().matches(&reply.clone().loosened()),
+                    false => pattern.matches(reply),
+                };
+                ensure!(matches, got());
                 Ok(())
             }
         }
@@ -290,27 +340,34 @@ impl Step {
 /// The connections of one case, opened on first use.
 struct Players {
     address: Address,
+    /// Whether replies are compared as values of a language.
+    is_loose: bool,
     clients: BTreeMap<u32, Client>,
 }
 
 impl Players {
-    fn fresh(address: &Address) -> Result<Self> {
+    /// Empties the store and waits for the end of the last case's connections. If there are limits,
+    /// `address` is that of a bridge, whose connections the store does not count.
+    fn fresh(address: &Address, limits: Option<&Limits>) -> Result<Self> {
         let mut cleaner = Client::connect(address)?;
         let reply = cleaner.call(["FLUSHALL"])?;
         ensure!(
-            reply == Reply::Simple(b"OK".to_vec()),
+            reply.clone().loosened() == Reply::Bulk(b"OK".to_vec()),
             "FLUSHALL: expected OK, got {reply}"
         );
-        alone(&mut cleaner)?;
+        if limits.is_none() {
+            alone(&mut cleaner)?;
+        }
         Ok(Players {
             address: address.clone(),
+            is_loose: limits.is_some_and(Limits::loses_types),
             clients: BTreeMap::new(),
         })
     }
 
     fn check(&mut self, step: &Step) -> Result<()> {
         let answer = self.play(step)?;
-        step.verify(&answer)
+        step.verify(&answer, self.is_loose)
     }
 
     /// Polls CLIENT LIST on a separate connection until it shows the connection `id` as blocked.

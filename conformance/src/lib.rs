@@ -12,6 +12,7 @@
 //!
 //! - `audit`: compares the complete data of two servers.
 //! - `bin/conform`: compares a server with the judge in long runs.
+//! - `bridge`: starts a program that runs commands with a client library.
 //! - `canary`: a deliberately faulty server, to prove that the judge detects faults.
 //! - `cases`: reads and runs written cases, which are commands and their expected replies.
 //! - `client`: a blocking client on a raw socket that returns every reply unchanged.
@@ -20,6 +21,7 @@
 //! - `differential`: the differential tester, which sends one stream of commands to two servers.
 //! - `expiry`: tests real expiry, with keys that expire while a client watches them.
 //! - `generate`: generates random commands.
+//! - `limits`: the cases that a client library cannot run, with the reasons.
 //! - `notation`: the notation of expected replies in case files, a human-readable form of RESP.
 //! - `replication`: sources, replicas and Sentinels in tests.
 //! - `resp`: reads RESP2 and RESP3 replies from any buffered source.
@@ -29,6 +31,7 @@
 //! - `torture`: malformed protocol input, many connections, and clients that do not read.
 
 pub mod audit;
+pub mod bridge;
 pub mod canary;
 pub mod cases;
 pub mod client;
@@ -37,6 +40,7 @@ pub mod compare;
 pub mod differential;
 pub mod expiry;
 pub mod generate;
+pub mod limits;
 pub mod notation;
 pub mod replication;
 pub mod resp;

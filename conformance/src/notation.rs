@@ -13,15 +13,17 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::split_word;
-use crate::resp::Reply;
+use crate::resp::{Reply, without_code};
 
 /// A pattern that a reply must match.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Pattern {
     /// Matches only this reply.
     Is(Reply),
     /// Matches an error that begins with this text.
     ErrorStart(Vec<u8>),
+    /// Matches a string that is this number in any notation.
+    Number(f64),
     /// Matches an integer in this range, including both bounds.
     Between(i64, i64),
     /// Matches any bulk or verbatim string.
@@ -37,12 +39,33 @@ pub enum Pattern {
 }
 
 impl Pattern {
+    /// Returns the pattern for replies that were [loosened](Reply::loosened).
+    #[must_use]
+    pub fn loosened(self) -> Pattern {
+        let loosened = |items: Vec<Pattern>| items.into_iter().map(Pattern::loosened).collect();
+        match self {
+            Pattern::Is(reply) => match reply.loosened() {
+                Reply::Bulk(text) => {
+                    number(&text).map_or(Pattern::Is(Reply::Bulk(text)), Pattern::Number)
+                }
+                reply => Pattern::Is(reply),
+            },
+            Pattern::ErrorStart(start) => Pattern::ErrorStart(without_code(start)),
+            Pattern::Items(_, items) => Pattern::Items('*', loosened(items)),
+            Pattern::Unordered(_, items) => Pattern::Unordered('*', loosened(items)),
+            other => other,
+        }
+    }
+
     /// Returns whether the reply matches the pattern.
     pub fn matches(&self, reply: &Reply) -> bool {
         match self {
             Pattern::Is(expected) => expected == reply,
             Pattern::ErrorStart(start) => {
                 matches!(reply, Reply::Error(text) if text.starts_with(start))
+            }
+            Pattern::Number(value) => {
+                matches!(reply, Reply::Bulk(text) if number(text) == Some(*value))
             }
             Pattern::Between(low, high) => {
                 matches!(reply, Reply::Integer(i) if (low..=high).contains(&i))
@@ -71,6 +94,12 @@ impl Pattern {
             }),
         }
     }
+}
+
+/// Returns the number that a text is, if it is one.
+fn number(text: &[u8]) -> Option<f64> {
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    number.is_finite().then_some(number)
 }
 
 /// Parses one complete pattern from the lines of an expected reply.
@@ -204,6 +233,32 @@ mod tests {
             for (j, other) in replies.iter().enumerate() {
                 assert_eq!(pattern.matches(other), i == j, "{lines:?} against {other}");
             }
+        }
+    }
+
+    #[test]
+    fn loosened_replies_match_whatever_a_language_does_not_distinguish() {
+        for (text, reply) in [
+            ("+OK", Reply::Bulk(b"OK".to_vec())),
+            ("$-1", Reply::Null),
+            ("*-1", Reply::NullBulk),
+            ("-ERR no", Reply::Error(b"no".to_vec())),
+            ("-~ERR n", Reply::Error(b"ERR no".to_vec())),
+            ("$\"0.50\"", Reply::Double(b"5e-1".to_vec())),
+            ("*1\n+a", Reply::Set(vec![Reply::Bulk(b"a".to_vec())])),
+        ] {
+            assert!(!pattern(text).matches(&reply), "{text}");
+            assert!(
+                pattern(text).loosened().matches(&reply.clone().loosened()),
+                "{text}"
+            );
+        }
+        let other = Reply::Bulk(b"other".to_vec());
+        for text in ["+OK", "$\"0.5\"", "$-1", "*0"] {
+            assert!(
+                !pattern(text).loosened().matches(&other.clone().loosened()),
+                "{text}"
+            );
         }
     }
 

@@ -50,6 +50,14 @@ pub enum Reply {
     Map(Vec<Reply>),
 }
 
+/// Returns an error's text without the code `ERR`.
+pub(crate) fn without_code(text: Vec<u8>) -> Vec<u8> {
+    match text.strip_prefix(b"ERR ") {
+        Some(rest) => rest.to_vec(),
+        None => text,
+    }
+}
+
 impl Reply {
     /// Returns whether this reply is an error of either kind.
     pub fn is_error(&self) -> bool {
@@ -77,6 +85,25 @@ impl Reply {
         match self {
             Reply::Array(v) | Reply::Set(v) | Reply::Push(v) | Reply::Map(v) => Some(v),
             _ => None,
+        }
+    }
+
+    /// Returns the reply with the types that a language's values distinguish: integers, strings, lists,
+    /// errors and null.
+    #[must_use]
+    pub fn loosened(self) -> Reply {
+        let loosened = |items: Vec<Reply>| items.into_iter().map(Reply::loosened).collect();
+        match self {
+            Reply::Simple(text) | Reply::Double(text) | Reply::BigNumber(text) => Reply::Bulk(text),
+            Reply::Boolean(value) => Reply::Integer(i64::from(value)),
+            Reply::Null | Reply::NullArray => Reply::NullBulk,
+            // The first four bytes tell the format.
+            Reply::Verbatim(text) => Reply::Bulk(text.get(4..).unwrap_or_default().to_vec()),
+            Reply::Error(text) | Reply::BulkError(text) => Reply::Error(without_code(text)),
+            Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Map(items) => {
+                Reply::Array(loosened(items))
+            }
+            other => other,
         }
     }
 

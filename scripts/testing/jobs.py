@@ -18,7 +18,7 @@ PYTHON_TESTS = "clients/python/tests"
 # features are the union of what the jobs need: fail points and interrupted reads are compiled in,
 # but inactive unless a test activates them.
 FEATURES = "undercroft/full,undercroft-c/races,undercroft-python/races"
-TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
+TARGETS = ["--workspace", "--lib", "--bins", "--examples", "--tests"]
 BUILD = ["cargo", "build", *TARGETS, "--locked", "--features", FEATURES]
 
 # Packages whose tests are not repeated with a rollback of each write's first run (W10), because
@@ -216,6 +216,13 @@ def python() -> list[Job]:
     ]
 
 
+def through(client: str, *bridge: str) -> Job:
+    """Return the job that runs the conformance cases through a client."""
+    conform = str(ROOT / "target/debug/conform")
+    command = [conform, "through", f"conformance/clients/{client}.txt", *bridge]
+    return Job("cases", client, command, sources=(f"clients/{client}/", "conformance/"))
+
+
 def every(messages: Iterable[dict[str, Any]]) -> list[Job]:
     """Return all jobs of `make test`."""
     rust = programs(messages)
@@ -225,6 +232,8 @@ def every(messages: Iterable[dict[str, Any]]) -> list[Job]:
         Job("rust", "documentation", samples, sources=("clients/rust/",)),
         *reruns(rust),
         *python(),
+        through("rust", str(ROOT / "target/debug/examples/bridge")),
+        through("python", PYTHON, "clients/python/tests/bridge.py"),
         script("c", "clients/c/"),
         script("php", "clients/php/"),
         script("loom", "crates/memory/"),

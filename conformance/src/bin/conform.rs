@@ -1,11 +1,12 @@
 //! The program `conform`, which compares a server with the judge, a real Redis, in long runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use undercroft_conformance::bridge::Bridge;
 use undercroft_conformance::canary::{self, FAULTS};
 use undercroft_conformance::cases::{self, Report};
 use undercroft_conformance::client::Address;
@@ -13,6 +14,7 @@ use undercroft_conformance::command::Command;
 use undercroft_conformance::compare::Rules;
 use undercroft_conformance::differential::{self, Plan, Session};
 use undercroft_conformance::generate::FAMILIES;
+use undercroft_conformance::limits::Limits;
 use undercroft_conformance::servers::{Kind, Peer, Server, Settings, undercroft_binary};
 use undercroft_conformance::torture;
 
@@ -28,6 +30,8 @@ use undercroft_conformance::torture;
   conform --against 127.0.0.1:6380 --families strings,expire
   conform --canary 0                   a wrong server, to see a failure
   conform cases                        the case files
+  conform through conformance/clients/c.txt target/test/c/bin/bridge
+                                       the case files through a client
   conform replay failed.txt            the commands that a failed run printed
   conform torture --idle 10000         malformed protocol input
 
@@ -91,6 +95,16 @@ enum What {
         #[arg(long, conflicts_with = "against")]
         bless: bool,
     },
+    /// Runs the case files through a client library on a store. COMMAND is a bridge: a program that takes
+    /// the paths of a new store and of a socket, listens on the socket as a server, and runs each
+    /// command with the library.
+    Through {
+        /// File with the limits of the client, such as conformance/clients/c.txt.
+        limits: PathBuf,
+        /// The bridge and its arguments.
+        #[arg(required = true, trailing_var_arg = true)]
+        command: Vec<String>,
+    },
     /// Sends the commands in a file to both servers. The file contains one redis-cli line per
     /// command, as a failed run prints them.
     Replay {
@@ -147,6 +161,7 @@ fn run(options: &Options) -> Result<bool> {
             println!("{} cases, {} failed", report.cases, report.failures.len());
             Ok(report.failures.is_empty())
         }
+        Some(What::Through { limits, command }) => run_through(limits, command),
         Some(What::Replay { file }) => {
             let text = std::fs::read_to_string(file)
                 .with_context(|| format!("reading {}", file.display()))?;
@@ -183,6 +198,32 @@ fn run(options: &Options) -> Result<bool> {
             Ok(failures == 0)
         }
     }
+}
+
+/// Runs the case files through a client library. Prints the cases that it skips.
+fn run_through(limits: &Path, command: &[String]) -> Result<bool> {
+    let limits = Limits::read(limits)?;
+    let bridge = Bridge::start(command)?;
+    let mut report = Report::default();
+    let mut files = cases::read_all(&cases::directory())?;
+    files.extend(cases::read_all(&cases::own_directory())?);
+    for file in &files {
+        file.run_through(bridge.address(), &limits, &mut report)?;
+    }
+    for skipped in &report.skipped {
+        println!("skipped: {skipped}");
+    }
+    let unused = limits.unused();
+    for text in report.failures.iter().chain(&unused) {
+        println!("{text}\n");
+    }
+    println!(
+        "{} cases, {} failed, {} skipped",
+        report.cases,
+        report.failures.len(),
+        report.skipped.len()
+    );
+    Ok(report.failures.is_empty() && unused.is_empty())
 }
 
 /// The server under test.
