@@ -1,6 +1,6 @@
 """Run the commands of connections with a client each, so that the conformance cases test it.
 
-    conform through conformance/clients/python.txt .venv/bin/python clients/python/tests/bridge.py
+conform through conformance/clients/python.txt .venv/bin/python clients/python/tests/bridge.py
 """
 
 from __future__ import annotations
