@@ -29,15 +29,20 @@
 //! # }
 //! ```
 //!
+//! A [`Client`] is a store or a pool of connections to a server, with blocking calls. Feeds,
+//! [`Objects`] and [`Channel`]s work on both.
+//!
 //! - `address`: the syntax of cache URLs, and the servers or stores that they name.
 //! - `cache`: the trait that all caches implement.
 //! - `cache_commands`: commands that were built step by step, on caches.
 //! - `caching`: options for caching computed values.
+//! - `client`: a store or a server, whichever a URL names.
 //! - `command`: commands, their arguments, and the conversion of their replies.
 //! - `computed`: the value of a leased key, computed by this caller or another one.
 //! - `computing`: the values that a thread or a task is computing.
 //! - `error`: the crate's error type, for both stores in this process and servers.
 //! - `exchange`: values that processes pass to each other without copying long ones.
+//! - `feed`: feeds, lists of small values with attributes.
 //! - `message`: the events of a subscription.
 //! - `mock`: a cache for the tests of programs that use a cache.
 //! - `observe`: spans of calls, counters, and connection events.
@@ -58,11 +63,13 @@ mod cache;
 #[cfg(feature = "async")]
 mod cache_commands;
 mod caching;
+mod client;
 mod command;
 mod computed;
 mod computing;
 mod error;
 mod exchange;
+mod feed;
 #[cfg(feature = "async")]
 mod get_or_insert;
 mod lease;
@@ -86,12 +93,14 @@ mod values;
 #[cfg(feature = "async")]
 pub use cache::Cache;
 pub use caching::Caching;
+pub use client::Client;
 pub use command::{
     Args, Cmd, ConnectionLike, FromReply, Pipeline, Reply, Script, ScriptInvocation, ToArgs,
     ToSingleArg, cmd, pipe,
 };
 pub use error::{Error, Result};
 pub use exchange::{Channel, ChannelMessage, ChannelValue, Delivery, Object, ObjectKind, Objects};
+pub use feed::{Feed, FeedEnd, FeedInfo, FeedQuery, FeedSchema, FeedSeen};
 #[cfg(feature = "async")]
 pub use get_or_insert::GetOrInsert;
 pub use lease::Lease;
@@ -108,8 +117,8 @@ pub use remote::{Messages, Pool};
 pub use remote::{PipelinedCache, PooledCache};
 pub use set_options::SetOptions;
 pub use store::{
-    Durability, EvictionPolicy, Feed, FeedEnd, FeedInfo, FeedQuery, FeedSchema, FeedSeen, Scan,
-    Session, Store, StoreBuilder, StoreMessages, StreamEntry, StreamReadOptions,
+    Durability, EvictionPolicy, Scan, Session, Store, StoreBuilder, StoreMessages, StreamEntry,
+    StreamReadOptions,
 };
 #[cfg(feature = "async")]
 pub use store_cache::StoreCache;

@@ -31,7 +31,9 @@ pub use channel::{
 pub use embedding::Embedding;
 pub use feed::{FeedItems, FeedQuery};
 pub use feed_buffer::with_feed_buffer;
-pub use objects::{FoundObject, Object, ObjectHead, ObjectKind, object_key, object_letter};
+pub use objects::{
+    FoundObject, Object, ObjectHead, ObjectKind, new_object_id, object_key, object_letter,
+};
 pub use open_store::{Exclusive, OpenStore, Receiver, StoreOf, run_on};
 pub use place::{OnRemoved, Place, durability_from_name};
 pub use taken::{Taken, taking};

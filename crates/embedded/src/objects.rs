@@ -107,6 +107,11 @@ impl ObjectHead {
         Ok(ObjectHead::new(b'a', description.as_bytes()))
     }
 
+    /// Returns the string of the object with this header: the header, and the bytes after it.
+    pub fn whole(&self, bytes: &[u8]) -> Vec<u8> {
+        [&self.0, bytes].concat()
+    }
+
     /// Returns a header including its padding.
     fn new(kind: u8, description: &[u8]) -> ObjectHead {
         let mut head = MAGIC.to_vec();
@@ -142,7 +147,7 @@ impl OpenStore {
         buffer: &[u8],
         ttl: Option<Duration>,
     ) -> Result<Vec<u8>, Error> {
-        let id = next_id();
+        let id = new_object_id();
         self.put_object_at(database, &object_key(&id), head, buffer, ttl)?;
         Ok(id)
     }
@@ -169,7 +174,7 @@ impl OpenStore {
                 condition: Condition::Always,
                 expiry,
             };
-            let whole = [&head.0, buffer].concat();
+            let whole = head.whole(buffer);
             self.store.set_with(database, key, &whole, options)?;
             return Ok(());
         }
@@ -241,7 +246,7 @@ pub fn object_key(id: &[u8]) -> Vec<u8> {
 
 /// Returns a globally unique id, distinct from the ids of other processes, of forked children, and
 /// of later processes that reuse a process id.
-pub(crate) fn next_id() -> Vec<u8> {
+pub fn new_object_id() -> Vec<u8> {
     static START: AtomicU64 = AtomicU64::new(0);
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     // The first thread that reaches this point sets the random part of all ids.
@@ -254,27 +259,60 @@ pub(crate) fn next_id() -> Vec<u8> {
     format!("{start:x}-{process:x}-{now:x}-{number:x}").into_bytes()
 }
 
-/// An object whose bytes are read in place in the store.
+/// An object whose bytes are read in place in the store, or are the copy that a server sent.
 ///
-/// The object's memory remains valid until the object is dropped. In a forked child, the object is
-/// empty, because only the parent pins the memory.
+/// The object's memory remains valid until the object is dropped. In a forked child, an object in
+/// place is empty, because only the parent pins the memory.
 pub struct Object {
-    shared: Arc<OpenStore>,
-    /// The pinned string, or `None` while the object is being dropped.
-    whole: Option<StringInPlace>,
+    whole: Whole,
     kind: ObjectKind,
     /// The range of the object's bytes in the string.
     range: Range<usize>,
 }
 
+/// The string of an object.
+enum Whole {
+    Copied(Vec<u8>),
+    Pinned(Pinned),
+}
+
+/// A string that is pinned in a store until it is dropped.
+struct Pinned {
+    shared: Arc<OpenStore>,
+    /// The pinned string, or `None` while it is being dropped.
+    whole: Option<StringInPlace>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(whole) = self.whole.take() {
+            self.shared.store.let_go(whole);
+        }
+    }
+}
+
 impl Object {
+    /// Returns the object whose string a server sent.
+    pub fn copied(found: Option<Vec<u8>>) -> FoundObject {
+        match found {
+            None => FoundObject::Nothing,
+            Some(whole) => Object::read(Whole::Copied(whole)),
+        }
+    }
+
     fn of(shared: &Arc<OpenStore>, found: Option<StringInPlace>) -> FoundObject {
-        let Some(whole) = found else {
-            return FoundObject::Nothing;
-        };
+        match found {
+            None => FoundObject::Nothing,
+            whole => Object::read(Whole::Pinned(Pinned {
+                shared: shared.clone(),
+                whole,
+            })),
+        }
+    }
+
+    fn read(whole: Whole) -> FoundObject {
         let mut object = Object {
-            shared: shared.clone(),
-            whole: Some(whole),
+            whole,
             kind: ObjectKind::Bytes,
             range: 0..0,
         };
@@ -292,8 +330,10 @@ impl Object {
 
     fn whole(&self) -> &[u8] {
         match &self.whole {
-            Some(whole) => self.shared.store.bytes_of(whole),
-            None => &[],
+            Whole::Copied(whole) => whole,
+            Whole::Pinned(pinned) => {
+                (pinned.whole.as_ref()).map_or(&[], |whole| pinned.shared.store.bytes_of(whole))
+            }
         }
     }
 }
@@ -402,14 +442,6 @@ impl fmt::Debug for Object {
             .field("kind", &self.kind())
             .field("length", &self.len())
             .finish()
-    }
-}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        if let Some(whole) = self.whole.take() {
-            self.shared.store.let_go(whole);
-        }
     }
 }
 

@@ -29,19 +29,26 @@ pub use undercroft_embedded::ChannelMessage;
 /// ```
 #[doc(inline)]
 pub use undercroft_embedded::ChannelValue;
-use undercroft_embedded::{ChannelError, ChannelPatience, DeliveryError, ValueChannel};
+use undercroft_embedded::{
+    ChannelError, ChannelPatience, Delivery as Held, DeliveryError, ValueChannel,
+};
 
+use super::remote::{RemoteChannel, RemoteHold};
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::store::Store;
 
 /// The bound of a channel whose program sets none.
 const BOUND: u64 = 1000;
+/// The visibility of a channel whose program sets none.
+const VISIBILITY: Duration = Duration::from_secs(60);
 
-/// A bounded queue of messages in a store. All processes that use the same name and store share one
-/// queue, which preserves order. Consumers receive each message once.
+/// A bounded queue of messages in a store or on a server. All processes that use the same name and
+/// store share one queue, which preserves order. Consumers receive each message once.
 ///
-/// Messages are bytes, text and arrays. A message of 32 KiB or more is stored once, and read in
-/// place. A handle is cheap to clone, and all threads can use it.
+/// Messages are bytes, text and arrays. In a store, a message of 32 KiB or more is stored once, and
+/// read in place. A handle is cheap to clone, and all threads can use it. On a server, the guarantees
+/// are weaker: `docs/channels.md` lists them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,18 +66,30 @@ const BOUND: u64 = 1000;
 /// ```
 #[derive(Clone)]
 pub struct Channel {
-    store: Store,
-    shared: Arc<ValueChannel>,
+    place: Place,
     name: Arc<str>,
+    settings: Settings,
+}
+
+/// The place of a channel's messages.
+#[derive(Clone)]
+enum Place {
+    Store(Store, Arc<ValueChannel>),
+    Server(Arc<RemoteChannel>),
+}
+
+#[derive(Clone, Copy)]
+struct Settings {
     bound: u64,
     ttl: Option<Duration>,
+    visibility: Duration,
 }
 
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Channel")
             .field("name", &self.name)
-            .field("bound", &self.bound)
+            .field("bound", &self.settings.bound)
             .finish()
     }
 }
@@ -107,8 +126,9 @@ impl<T> Step<T> {
 }
 
 impl Channel {
-    /// Returns a handle to the channel with a name, in the selected database of a store. The first
-    /// message creates the channel. Its bound is 1,000 messages.
+    /// Returns a handle to the channel with a name, in the selected database of a store or a server: a
+    /// [`Store`], a [`Pool`](crate::Pool) or a [`Client`]. The first message creates the channel. Its
+    /// bound is 1,000 messages.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the name is empty.
@@ -120,18 +140,17 @@ impl Channel {
     /// assert!(undercroft::Channel::new(store, "").is_err());
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn new(store: Store, name: &str) -> Result<Channel> {
+    pub fn new(on: impl Into<Client>, name: &str) -> Result<Channel> {
         if name.is_empty() {
             let text = "expected the name of a channel, got an empty one";
             return Err(Error::argument(text));
         }
-        Ok(Channel {
-            store,
-            shared: Arc::new(ValueChannel::new(name.as_bytes(), BOUND, None)),
-            name: name.into(),
+        let settings = Settings {
             bound: BOUND,
             ttl: None,
-        })
+            visibility: VISIBILITY,
+        };
+        Ok(Channel::with(on.into(), name.into(), settings))
     }
 
     /// Sets the number of messages at which this handle's [`send`](Self::send) waits. 0 means no
@@ -147,8 +166,8 @@ impl Channel {
     /// ```
     #[must_use]
     pub fn bound(self, messages: u64) -> Channel {
-        let ttl = self.ttl;
-        self.with(messages, ttl)
+        let bound = messages;
+        self.set(|settings| Settings { bound, ..settings })
     }
 
     /// Sets the time after which the memory of a message of 32 KiB or more is freed if no consumer
@@ -164,20 +183,59 @@ impl Channel {
     /// ```
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Channel {
-        let bound = self.bound;
-        self.with(bound, Some(ttl))
+        let ttl = Some(ttl);
+        self.set(|settings| Settings { ttl, ..settings })
     }
 
-    fn with(self, bound: u64, ttl: Option<Duration>) -> Channel {
-        let most = match bound {
-            0 => i64::MAX as u64,
-            bound => bound,
+    /// Sets the time after which a message that a consumer on a server holds goes to another one. The
+    /// default is 60 seconds. In a store, a consumer holds its message until it dies.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use undercroft::{CacheOptions, Channel, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let url = served.url();
+    /// let pool = Pool::open(&url, CacheOptions::new())?;
+    /// let jobs = Channel::new(pool, "jobs")?.visibility(Duration::from_secs(600));
+    /// jobs.send("resize")?;
+    /// assert!(jobs.recv_held(Duration::ZERO)?.expect("a message").ack()?);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    #[must_use]
+    pub fn visibility(self, visibility: Duration) -> Channel {
+        self.set(|settings| Settings {
+            visibility,
+            ..settings
+        })
+    }
+
+    fn set(self, change: impl FnOnce(Settings) -> Settings) -> Channel {
+        let client = match self.place {
+            Place::Store(store, _) => Client::Store(store),
+            Place::Server(remote) => Client::Pool(remote.pool().clone()),
+        };
+        Channel::with(client, self.name, change(self.settings))
+    }
+
+    fn with(client: Client, name: Arc<str>, settings: Settings) -> Channel {
+        let place = match client {
+            Client::Store(store) => {
+                let most = match settings.bound {
+                    0 => i64::MAX as u64,
+                    bound => bound,
+                };
+                let shared = ValueChannel::new(name.as_bytes(), most, settings.ttl);
+                Place::Store(store, Arc::new(shared))
+            }
+            Client::Pool(pool) => {
+                let (bound, visibility) = (settings.bound, settings.visibility);
+                Place::Server(Arc::new(RemoteChannel::new(pool, &name, bound, visibility)))
+            }
         };
         Channel {
-            shared: Arc::new(ValueChannel::new(self.name.as_bytes(), most, ttl)),
-            bound,
-            ttl,
-            ..self
+            place,
+            name,
+            settings,
         }
     }
 
@@ -243,10 +301,14 @@ impl Channel {
 
     fn send_within(&self, value: ChannelValue<'_>, patience: ChannelPatience) -> Result<bool> {
         value.check().map_err(Error::argument)?;
-        let number = self.store.number();
-        let sent =
-            (self.store).call(|open| step(self.shared.send(open, number, value, &patience)))?;
-        sent.result()
+        match &self.place {
+            Place::Store(store, shared) => {
+                let number = store.number();
+                let sent = store.call(|open| step(shared.send(open, number, value, &patience)))?;
+                sent.result()
+            }
+            Place::Server(remote) => remote.send(value, &patience),
+        }
     }
 
     /// Removes and returns the first message, and waits for it. If the process dies before it has
@@ -308,10 +370,14 @@ impl Channel {
     }
 
     fn recv_within(&self, patience: ChannelPatience) -> Result<Option<ChannelMessage>> {
-        let number = self.store.number();
-        let received =
-            (self.store).call(|open| step(self.shared.receive(open, number, &patience)))?;
-        received.result()
+        match &self.place {
+            Place::Store(store, shared) => {
+                let number = store.number();
+                let received = store.call(|open| step(shared.receive(open, number, &patience)))?;
+                received.result()
+            }
+            Place::Server(remote) => remote.receive(&patience),
+        }
     }
 
     /// Receives the first message and holds it until the [`Delivery`] is acknowledged, released or
@@ -335,13 +401,19 @@ impl Channel {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn recv_held(&self, timeout: Duration) -> Result<Option<Delivery>> {
-        let (number, patience) = (self.store.number(), ChannelPatience::of(timeout));
-        let held = (self.store).call(|open| {
-            let held =
-                undercroft_embedded::Delivery::receive(&self.shared, open, number, &patience);
-            step(held)
-        })?;
-        Ok(held.result()?.map(Delivery))
+        let patience = ChannelPatience::of(timeout);
+        let held = match &self.place {
+            Place::Store(store, shared) => {
+                let number = store.number();
+                let held = store.call(|open| step(Held::receive(shared, open, number, &patience)));
+                held?.result()?.map(Hold::Store)
+            }
+            Place::Server(remote) => {
+                let held = remote.hold(&patience)?;
+                held.map(|hold| Hold::Server(remote.clone(), hold, std::process::id()))
+            }
+        };
+        Ok(held.map(|held| Delivery(Some(held))))
     }
 
     /// Iterates over messages until the channel is closed and empty.
@@ -378,8 +450,13 @@ impl Channel {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn len(&self) -> Result<u64> {
-        let number = self.store.number();
-        self.store.call(|open| self.shared.length(open, number))
+        match &self.place {
+            Place::Store(store, shared) => {
+                let number = store.number();
+                store.call(|open| shared.length(open, number))
+            }
+            Place::Server(remote) => remote.length(),
+        }
     }
 
     /// Returns whether the channel has no messages.
@@ -412,8 +489,13 @@ impl Channel {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn close(&self) -> Result<()> {
-        let number = self.store.number();
-        self.store.call(|open| self.shared.close(open, number))
+        match &self.place {
+            Place::Store(store, shared) => {
+                let number = store.number();
+                store.call(|open| shared.close(open, number))
+            }
+            Place::Server(remote) => remote.close(),
+        }
     }
 
     /// Returns whether the channel is closed.
@@ -428,8 +510,13 @@ impl Channel {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn is_closed(&self) -> Result<bool> {
-        let number = self.store.number();
-        self.store.call(|open| self.shared.is_closed(open, number))
+        match &self.place {
+            Place::Store(store, shared) => {
+                let number = store.number();
+                store.call(|open| shared.is_closed(open, number))
+            }
+            Place::Server(remote) => remote.is_closed(),
+        }
     }
 
     /// Deletes all messages, including held ones. The name then refers to a new, open channel.
@@ -448,8 +535,13 @@ impl Channel {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn del(&self) -> Result<()> {
-        let number = self.store.number();
-        self.store.call(|open| self.shared.delete(open, number))
+        match &self.place {
+            Place::Store(store, shared) => {
+                let number = store.number();
+                store.call(|open| shared.delete(open, number))
+            }
+            Place::Server(remote) => remote.delete(),
+        }
     }
 }
 
@@ -468,11 +560,19 @@ impl Channel {
 /// assert_eq!(jobs.len()?, 1);
 /// # Ok::<(), undercroft::Error>(())
 /// ```
-pub struct Delivery(undercroft_embedded::Delivery);
+pub struct Delivery(Option<Hold>);
+
+enum Hold {
+    Store(Held),
+    /// The channel, its held message, and the process that received it.
+    Server(Arc<RemoteChannel>, RemoteHold, u32),
+}
 
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        f.debug_struct("Delivery")
+            .field("message", &**self)
+            .finish()
     }
 }
 
@@ -519,12 +619,31 @@ impl Delivery {
     }
 
     fn end(&mut self, goes_back: bool) -> Result<bool> {
-        self.0.end(goes_back).map_err(|error| match error {
-            DeliveryError::Inherited(process) => {
-                Error::argument(DeliveryError::inherited_text(process))
+        let inherited = |process| Error::argument(DeliveryError::inherited_text(process));
+        match self.0.take() {
+            None => Ok(false),
+            Some(Hold::Store(mut held)) => {
+                let ended = held.end(goes_back);
+                ended.map_err(|error| match error {
+                    DeliveryError::Inherited(process) => inherited(process),
+                    DeliveryError::Failed(error) => Error::engine(&held.open_store().store, error),
+                })
             }
-            DeliveryError::Failed(error) => Error::engine(&self.0.open_store().store, error),
-        })
+            Some(Hold::Server(remote, hold, process)) => match process == std::process::id() {
+                true => remote.end(&hold, goes_back),
+                false => Err(inherited(process)),
+            },
+        }
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        // A message on a server that cannot be returned now returns after the visibility. A message
+        // in a store is returned by its own hold.
+        if let Some(Hold::Server(..)) = &self.0 {
+            drop(self.end(true));
+        }
     }
 }
 
@@ -532,7 +651,12 @@ impl std::ops::Deref for Delivery {
     type Target = ChannelMessage;
 
     fn deref(&self) -> &ChannelMessage {
+        let message = match &self.0 {
+            Some(Hold::Store(held)) => held.message(),
+            Some(Hold::Server(_, hold, _)) => Some(&hold.message),
+            None => None,
+        };
         // Only the calls that consume the delivery end the hold.
-        self.0.message().expect("a held message")
+        message.expect("a held message")
     }
 }

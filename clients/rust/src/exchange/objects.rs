@@ -3,6 +3,7 @@
 //! The objects are compatible with Python's `undercroft.Objects`. Python values of other kinds are
 //! read as bytes.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// ```
@@ -28,17 +29,37 @@ pub use undercroft_embedded::Object;
 /// ```
 #[doc(inline)]
 pub use undercroft_embedded::ObjectKind;
-use undercroft_embedded::{FoundObject, ObjectHead, object_key};
+use undercroft_embedded::{FoundObject, ObjectHead, new_object_id, object_key};
 
+use crate::client::Client;
+use crate::command::{Script, cmd};
 use crate::error::{Error, Result};
-use crate::store::Store;
+use crate::remote::Pool;
 
-/// Objects in a store. One process puts an object, and another process takes it by its id, which
-/// can be sent through any queue.
+/// The maximum length of a string on a server, in bytes.
+const LENGTH_MAX: usize = 512 << 20;
+
+/// Returns the object at a key and deletes it. Deletes no value that is not an object.
+static TAKE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local start = redis.call('GETRANGE', KEYS[1], 0, 7) \
+         if start == '' and redis.call('EXISTS', KEYS[1]) == 0 then return nil end \
+         if #start < 8 or string.sub(start, 1, 3) ~= '\\193UO' \
+         or redis.call('STRLEN', KEYS[1]) < 8 + struct.unpack('<I4', string.sub(start, 5)) \
+         then return redis.error_reply(ARGV[1]) end \
+         return redis.call('GETDEL', KEYS[1])",
+    )
+});
+/// The error for a key whose value is not an object.
+const FOREIGN: &str = "ERR expected an object, got a value without the header of one";
+
+/// Objects in a store or on a server. One process puts an object, and another process takes it by
+/// its id, which can be sent through any queue.
 ///
-/// An [`Object`] is read in place in shared memory. It stays valid until it is dropped, even if its
-/// key is deleted or overwritten. `bytes::Bytes::from_owner(object)` shares it without a copy. A process can read up to 126 objects from [`get`](Objects::get)
-/// in place at the same time. Further objects are copied.
+/// An [`Object`] in a store is read in place in shared memory. It stays valid until it is dropped,
+/// even if its key is deleted or overwritten. `bytes::Bytes::from_owner(object)` shares it without a
+/// copy. A process can read up to 126 objects from [`get`](Objects::get) in place at the same time.
+/// Further objects are copied, as are all objects on a server.
 ///
 /// ```
 /// use undercroft::{ObjectKind, Objects, Store};
@@ -58,11 +79,12 @@ use crate::store::Store;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Objects {
-    store: Store,
+    client: Client,
 }
 
 impl Objects {
-    /// Returns the objects of a store's selected database.
+    /// Returns the objects of the selected database of a store or a server: a
+    /// [`Store`](crate::Store), a [`Pool`] or a [`Client`].
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -71,15 +93,15 @@ impl Objects {
     /// assert!(!objects.contains(b"none")?);
     /// # Ok::<(), undercroft::Error>(())
     /// ```
-    pub fn new(store: Store) -> Objects {
-        Objects { store }
+    pub fn new(on: impl Into<Client>) -> Objects {
+        Objects { client: on.into() }
     }
 
     /// Stores bytes, with or without an expiry, and returns the new object's id. O(n) in the number
     /// of bytes, which are copied once.
     ///
     /// # Errors
-    /// Fails if the store is full, or if `bytes` is longer than 512 MiB.
+    /// Fails if the store or the server is full, or if `bytes` is longer than 512 MiB.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -120,9 +142,12 @@ impl Objects {
     }
 
     fn put(&self, head: &ObjectHead, bytes: &[u8], ttl: Option<Duration>) -> Result<Vec<u8>> {
-        let number = self.store.number();
-        self.store
-            .call(|open| open.put_object(number, head, bytes, ttl))
+        let store = match &self.client {
+            Client::Store(store) => store,
+            Client::Pool(pool) => return put_remote(pool, head, bytes, ttl),
+        };
+        let number = store.number();
+        store.call(|open| open.put_object(number, head, bytes, ttl))
     }
 
     /// Returns the object with the given id. O(1) for objects of 32 KiB or more, because only
@@ -140,8 +165,12 @@ impl Objects {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn get(&self, id: &[u8]) -> Result<Option<Object>> {
-        let number = self.store.number();
-        found(self.store.call(|open| open.get_object(number, id))?)
+        let store = match &self.client {
+            Client::Store(store) => store,
+            Client::Pool(pool) => return found(Object::copied(pool.get(object_key(id))?)),
+        };
+        let number = store.number();
+        found(store.call(|open| open.get_object(number, id))?)
     }
 
     /// Returns the object with the given id and deletes it. If several callers take the same
@@ -163,8 +192,15 @@ impl Objects {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn take(&self, id: &[u8]) -> Result<Option<Object>> {
-        let number = self.store.number();
-        found(self.store.call(|open| open.take_object(number, id))?)
+        let store = match &self.client {
+            Client::Store(store) => store,
+            Client::Pool(pool) => {
+                let taken = TAKE.key(object_key(id)).arg(FOREIGN).invoke(pool)?;
+                return found(Object::copied(taken));
+            }
+        };
+        let number = store.number();
+        found(store.call(|open| open.take_object(number, id))?)
     }
 
     /// Deletes an object. Returns whether the object existed. Processes that are reading the object
@@ -183,7 +219,7 @@ impl Objects {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn del(&self, id: &[u8]) -> Result<bool> {
-        Ok(self.store.del(object_key(id))? > 0)
+        cmd("UNLINK").arg(object_key(id)).query(&self.client)
     }
 
     /// Returns whether an object with the given id exists.
@@ -199,7 +235,7 @@ impl Objects {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn contains(&self, id: &[u8]) -> Result<bool> {
-        Ok(self.store.exists(object_key(id))? > 0)
+        cmd("EXISTS").arg(object_key(id)).query(&self.client)
     }
 }
 
@@ -207,15 +243,42 @@ fn found(found: FoundObject) -> Result<Option<Object>> {
     match found {
         FoundObject::Nothing => Ok(None),
         FoundObject::Object(object) => Ok(Some(object)),
-        FoundObject::Foreign => Err(Error::reply(
-            "ERR expected an object, got a value without the header of one",
-        )),
+        FoundObject::Foreign => Err(Error::reply(FOREIGN)),
+    }
+}
+
+fn put_remote(
+    pool: &Pool,
+    head: &ObjectHead,
+    bytes: &[u8],
+    ttl: Option<Duration>,
+) -> Result<Vec<u8>> {
+    let (id, whole) = (new_object_id(), head.whole(bytes));
+    check_length(whole.len())?;
+    let mut set = cmd("SET");
+    set.arg((object_key(&id), whole));
+    if let Some(ttl) = ttl {
+        set.arg(("PX", ttl.as_millis().clamp(1, i64::MAX as u128) as u64));
+    }
+    set.exec(pool)?;
+    Ok(id)
+}
+
+/// Returns an error for a value that is longer than servers accept. Sending it would end the
+/// connection.
+pub(super) fn check_length(length: usize) -> Result<()> {
+    match length {
+        ..=LENGTH_MAX => Ok(()),
+        _ => Err(Error::argument(format!(
+            "expected a value of at most {LENGTH_MAX} bytes with its header, got {length}"
+        ))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Store;
 
     #[test]
     fn an_object_outlives_its_key_and_is_freed_with_its_last_reader() -> Result<()> {

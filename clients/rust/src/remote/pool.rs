@@ -384,7 +384,12 @@ impl Pool {
     }
 
     pub(crate) fn call(&self, words: &[&[u8]]) -> Result<Reply> {
-        let until = Instant::now() + self.0.options.deadline;
+        self.call_blocking(words, Duration::ZERO)
+    }
+
+    /// Runs a command that lets the server wait for up to `wait`.
+    pub(crate) fn call_blocking(&self, words: &[&[u8]], wait: Duration) -> Result<Reply> {
+        let until = Instant::now() + self.0.options.deadline + wait;
         let mut turn = self.turn(until)?;
         let outcome = turn.call(&self.0.server, words, until);
         match outcome {

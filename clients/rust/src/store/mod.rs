@@ -1,7 +1,6 @@
 //! Provides a store in this process, with typed calls and a call that runs any command.
 //!
 //! - `builder`: limits and other options for opening a store.
-//! - `feeds`: feeds, lists of small values with attributes.
 //! - `get_or_insert`: the computation of missing values.
 //! - `hashes`: the hash commands.
 //! - `in_place`: reads of strings without copies.
@@ -18,7 +17,6 @@
 //! - `transaction`: transactions, which run again if a watched key changes.
 
 mod builder;
-mod feeds;
 mod get_or_insert;
 mod hashes;
 mod in_place;
@@ -36,7 +34,6 @@ mod strings;
 mod transaction;
 
 pub use builder::{Durability, EvictionPolicy, StoreBuilder};
-pub use feeds::{Feed, FeedEnd, FeedInfo, FeedQuery, FeedSchema, FeedSeen};
 pub use messages::StoreMessages;
 #[cfg(feature = "async")]
 pub(crate) use messages::copies;

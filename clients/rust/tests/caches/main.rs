@@ -6,6 +6,7 @@
 //! - `contract`: the behavior that all caches share.
 //! - `dropped`: calls that take an item or a lease and are dropped before they return.
 //! - `ends`: calls from a thread that is exiting.
+//! - `exchange`: channels, objects and feeds on servers.
 //! - `faults`: server faults, and the errors that callers receive.
 //! - `removed`: a store whose file is removed or replaced.
 //! - `storm`: readers that run while writers are killed.
@@ -21,6 +22,7 @@ mod computed;
 mod contract;
 mod dropped;
 mod ends;
+mod exchange;
 mod faults;
 mod removed;
 mod storm;

@@ -71,7 +71,7 @@ fn aligned(bytes: &[u8]) -> (Vec<u8>, Range<usize>) {
 
 impl ChannelMessage {
     /// Returns the message of an item that does not name an object.
-    pub(super) fn copied(item: &[u8]) -> ChannelMessage {
+    pub fn copied(item: &[u8]) -> ChannelMessage {
         let (kind, range) = match short_value(item) {
             Some((_, true)) => (ObjectKind::Text, 1..item.len()),
             Some((_, false)) => (ObjectKind::Bytes, 1..item.len()),

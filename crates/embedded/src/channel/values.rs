@@ -7,7 +7,7 @@ use undercroft_engine::{Error, defer_signals, unlimited_patience};
 use super::item::{ChannelMessage, NAME_ITEM, refuses, short_item};
 use super::link::{ChannelError, ChannelLink, ChannelStore};
 use super::waiting::ChannelPatience;
-use crate::objects::{FoundObject, ObjectHead, next_id};
+use crate::objects::{FoundObject, ObjectHead, new_object_id};
 use crate::open_store::OpenStore;
 
 /// The time after which an object expires if its message is not sent, as when the producer dies.
@@ -112,7 +112,7 @@ impl ValueChannel {
         (head, buffer): (&ObjectHead, &[u8]),
         patience: &ChannelPatience,
     ) -> Result<bool, ChannelError> {
-        let id = next_id();
+        let id = new_object_id();
         let key = self.object_key(&id);
         let item = [&[NAME_ITEM], &id[..]].concat();
         let store = &open.store;
@@ -327,6 +327,22 @@ impl<'a> ChannelValue<'a> {
             ChannelValue::Bytes(_) => Ok(()),
             ChannelValue::Text(text) if text.len() < u32::MAX as usize / 2 => Ok(()),
             _ => self.object().map(drop),
+        }
+    }
+
+    /// Returns the value's item in a channel on a server, which contains the whole value. O(bytes).
+    ///
+    /// # Errors
+    /// Returns the errors of [`check`](Self::check).
+    pub fn item(&self) -> Result<Vec<u8>, String> {
+        let short = match *self {
+            ChannelValue::Bytes(bytes) => short_item(bytes, false),
+            ChannelValue::Text(text) => short_item(text.as_bytes(), true),
+            ChannelValue::Array { .. } => None,
+        };
+        match short {
+            Some(item) => Ok(item.into_vec()),
+            None => self.object().map(|(head, bytes)| head.whole(bytes)),
         }
     }
 

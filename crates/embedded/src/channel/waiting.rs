@@ -34,7 +34,7 @@ impl ChannelPatience {
     }
 
     /// Returns the remaining time, or `None` if no time remains.
-    pub(super) fn left(&self) -> Option<Duration> {
+    pub fn left(&self) -> Option<Duration> {
         match self {
             ChannelPatience::None => None,
             ChannelPatience::Ever => Some(Duration::MAX),

@@ -1,125 +1,24 @@
 //! Provides feeds: lists of small values with attributes and filters.
+//!
+//! - `query`: the conditions on the items of a query.
+//! - `schema`: the schema of a new feed.
+
+mod query;
+mod schema;
 
 use std::ops::Range;
 
+pub use query::{FeedQuery, FeedSeen};
+pub use schema::FeedSchema;
+
+use crate::client::Client;
 use crate::command::{Cmd, FromReply, Reply, ToArgs, ToSingleArg, cmd};
 use crate::error::{Error, Result};
+use crate::remote::Pool;
 use crate::store::Store;
 
 /// A value of a feed, and its attributes.
 type Item = (Vec<u8>, Vec<u32>);
-
-/// The schema of a new feed: the size of its values, the widths of its attributes, and its order.
-///
-/// ```
-/// use undercroft::FeedSchema;
-/// # let directory = undercroft_testkit::fresh::directory();
-/// # let store = undercroft::Store::open_path(directory.path().join("store"))?;
-/// store.feed("times").create(FeedSchema::sorted("UINT32").attributes(&[4]).unique())?;
-/// store.feed("times").add("*", 1_718_000_123, Some(&[3]))?;
-/// # Ok::<(), undercroft::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FeedSchema(Cmd);
-
-impl FeedSchema {
-    /// Returns the schema of a list, which accepts items at any position. Each value has `size` bytes
-    /// (1 to 255).
-    ///
-    /// ```
-    /// let schema = undercroft::FeedSchema::list(12).attributes(&[4, 3, 1]);
-    /// ```
-    pub fn list(size: u8) -> FeedSchema {
-        FeedSchema::new(("SIZE", size))
-    }
-
-    /// Returns the schema of a queue, which adds and moves items only at its ends.
-    ///
-    /// ```
-    /// let schema = undercroft::FeedSchema::queue(8);
-    /// ```
-    pub fn queue(size: u8) -> FeedSchema {
-        FeedSchema::new(("SIZE", size, "ORDER", "QUEUE"))
-    }
-
-    /// Returns the schema of a feed whose items are ordered by value, for values of a fixed-size
-    /// type: `INT32`, `UINT32`, `INT64`, `UINT64`, `FLOAT32` or `FLOAT64`.
-    ///
-    /// ```
-    /// let schema = undercroft::FeedSchema::sorted("FLOAT64");
-    /// ```
-    pub fn sorted(kind: &str) -> FeedSchema {
-        FeedSchema::new(("ORDER", "SORTED", "TYPE", kind))
-    }
-
-    /// Returns the schema of a feed whose items are ordered by value: texts of at most `size` bytes.
-    ///
-    /// ```
-    /// let schema = undercroft::FeedSchema::sorted_text(40).unique();
-    /// ```
-    pub fn sorted_text(size: u8) -> FeedSchema {
-        FeedSchema::new(("SIZE", size, "ORDER", "SORTED", "TYPE", "TEXT"))
-    }
-
-    fn new(words: impl ToArgs) -> FeedSchema {
-        let mut schema = Cmd::new();
-        schema.arg(words);
-        FeedSchema(schema)
-    }
-
-    /// Gives each item attributes of these widths in bits (1 to 32), at most 16 of them.
-    ///
-    /// ```
-    /// let schema = undercroft::FeedSchema::list(12).attributes(&[1, 32]);
-    /// ```
-    #[must_use]
-    pub fn attributes(mut self, widths: &[u32]) -> FeedSchema {
-        if !widths.is_empty() {
-            self.0.arg(("ATTRS", joined(widths)));
-        }
-        self
-    }
-
-    /// Keeps an index, so that a list or a queue finds items by value without a search.
-    ///
-    /// ```
-    /// let schema = undercroft::FeedSchema::list(12).index();
-    /// ```
-    #[must_use]
-    pub fn index(mut self) -> FeedSchema {
-        self.0.arg("INDEX");
-        self
-    }
-
-    /// Keeps the values of a sorted feed unique.
-    ///
-    /// ```
-    /// let schema = undercroft::FeedSchema::sorted("INT64").unique();
-    /// ```
-    #[must_use]
-    pub fn unique(mut self) -> FeedSchema {
-        self.0.arg("UNIQUE");
-        self
-    }
-}
-
-/// The items that a query returns, by the mark that hides them.
-///
-/// ```
-/// use undercroft::{FeedQuery, FeedSeen};
-/// let hidden = FeedQuery::new().seen(FeedSeen::Hidden);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FeedSeen {
-    /// Items that are not hidden.
-    #[default]
-    Visible,
-    /// Hidden items.
-    Hidden,
-    /// All items.
-    All,
-}
 
 /// An end of a feed.
 ///
@@ -139,79 +38,6 @@ pub enum FeedEnd {
     Left,
     /// The last item.
     Right,
-}
-
-/// The conditions on the items of a query, and their order.
-///
-/// ```
-/// use undercroft::FeedQuery;
-/// let query = FeedQuery::new().filter("a0=3 a2=1").reverse();
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FeedQuery {
-    seen: FeedSeen,
-    filter: Option<String>,
-    reverse: bool,
-}
-
-impl FeedQuery {
-    /// Returns a query for all visible items, in their order.
-    ///
-    /// ```
-    /// assert_eq!(undercroft::FeedQuery::new(), Default::default());
-    /// ```
-    pub fn new() -> FeedQuery {
-        FeedQuery::default()
-    }
-
-    /// Selects visible, hidden, or all items.
-    ///
-    /// ```
-    /// let all = undercroft::FeedQuery::new().seen(undercroft::FeedSeen::All);
-    /// ```
-    #[must_use]
-    pub fn seen(mut self, seen: FeedSeen) -> FeedQuery {
-        self.seen = seen;
-        self
-    }
-
-    /// Selects the items whose attributes match a filter, such as `3::1` or `a0=3 a2!=1`.
-    ///
-    /// ```
-    /// let query = undercroft::FeedQuery::new().filter("3::1");
-    /// ```
-    #[must_use]
-    pub fn filter(mut self, filter: &str) -> FeedQuery {
-        self.filter = Some(filter.to_owned());
-        self
-    }
-
-    /// Returns the items in the reverse order.
-    ///
-    /// ```
-    /// let query = undercroft::FeedQuery::new().reverse();
-    /// ```
-    #[must_use]
-    pub fn reverse(mut self) -> FeedQuery {
-        self.reverse = true;
-        self
-    }
-
-    /// Adds the words that select items.
-    fn select(&self, command: &mut Cmd) {
-        command.arg(match self.seen {
-            FeedSeen::Visible => None,
-            FeedSeen::Hidden => Some("HIDDEN"),
-            FeedSeen::All => Some("ALL"),
-        });
-        command.arg(self.filter.as_ref().map(|filter| ("WHERE", filter)));
-    }
-
-    /// Adds the words that select and order items, and request their attributes.
-    fn write(&self, command: &mut Cmd) {
-        self.select(command);
-        command.arg("WITHATTRS").arg(self.reverse.then_some("REV"));
-    }
 }
 
 /// The facts that FEED.INFO reports about a feed.
@@ -259,7 +85,7 @@ pub struct FeedInfo {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Feed {
-    store: Store,
+    client: Client,
     key: Vec<u8>,
 }
 
@@ -273,8 +99,42 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn feed(&self, key: impl ToSingleArg) -> Feed {
+        Client::from(self.clone()).feed(key)
+    }
+}
+
+impl Pool {
+    /// Returns the feed at a key of an Undercroft server, whether it exists or not.
+    ///
+    /// ```
+    /// # use undercroft::{CacheOptions, FeedQuery, FeedSchema, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let url = served.url();
+    /// let pool = Pool::open(&url, CacheOptions::new())?;
+    /// let board = pool.feed("board");
+    /// board.create(FeedSchema::list(1).attributes(&[8]))?;
+    /// board.add(-1, ["a", "b"], Some(&[7]))?;
+    /// assert_eq!(board.range(1..2, &FeedQuery::new())?, [(b"b".to_vec(), vec![7])]);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn feed(&self, key: impl ToSingleArg) -> Feed {
+        Client::from(self.clone()).feed(key)
+    }
+}
+
+impl Client {
+    /// Returns the feed at a key, whether it exists or not.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let url = format!("undercroft://{}/store", directory.path().display());
+    /// let client = undercroft::Client::open(&url)?;
+    /// assert_eq!(client.feed("board").count(&undercroft::FeedQuery::new())?, 0);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn feed(&self, key: impl ToSingleArg) -> Feed {
         Feed {
-            store: self.clone(),
+            client: self.clone(),
             key: key.with_arg(<[u8]>::to_vec),
         }
     }
@@ -288,7 +148,7 @@ impl Feed {
     }
 
     fn run<T: FromReply>(&self, command: &Cmd) -> Result<T> {
-        command.query(&self.store)
+        command.query(&self.client)
     }
 
     /// Creates the feed.
