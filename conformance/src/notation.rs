@@ -243,7 +243,7 @@ mod tests {
             ("$-1", Reply::Null),
             ("*-1", Reply::NullBulk),
             ("-ERR no", Reply::Error(b"no".to_vec())),
-            ("-~ERR n", Reply::Error(b"ERR no".to_vec())),
+            ("-~ERR n", Reply::Error(b"no".to_vec())),
             ("$\"0.50\"", Reply::Double(b"5e-1".to_vec())),
             ("*1\n+a", Reply::Set(vec![Reply::Bulk(b"a".to_vec())])),
         ] {
