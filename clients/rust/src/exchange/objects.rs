@@ -3,7 +3,6 @@
 //! The objects are compatible with Python's `undercroft.Objects`. Python values of other kinds are
 //! read as bytes.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 /// ```
@@ -40,16 +39,12 @@ use crate::remote::Pool;
 const LENGTH_MAX: usize = 512 << 20;
 
 /// Returns the object at a key and deletes it. Deletes no value that is not an object.
-static TAKE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        "local start = redis.call('GETRANGE', KEYS[1], 0, 7) \
-         if start == '' and redis.call('EXISTS', KEYS[1]) == 0 then return nil end \
-         if #start < 8 or string.sub(start, 1, 3) ~= '\\193UO' \
-         or redis.call('STRLEN', KEYS[1]) < 8 + struct.unpack('<I4', string.sub(start, 5)) \
-         then return redis.error_reply(ARGV[1]) end \
-         return redis.call('GETDEL', KEYS[1])",
-    )
-});
+const TAKE: &str = "local start = redis.call('GETRANGE', KEYS[1], 0, 7) \
+    if start == '' and redis.call('EXISTS', KEYS[1]) == 0 then return nil end \
+    if #start < 8 or string.sub(start, 1, 3) ~= '\\193UO' \
+    or redis.call('STRLEN', KEYS[1]) < 8 + struct.unpack('<I4', string.sub(start, 5)) \
+    then return redis.error_reply(ARGV[1]) end \
+    return redis.call('GETDEL', KEYS[1])";
 /// The error for a key whose value is not an object.
 const FOREIGN: &str = "ERR expected an object, got a value without the header of one";
 
@@ -195,7 +190,10 @@ impl Objects {
         let store = match &self.client {
             Client::Store(store) => store,
             Client::Pool(pool) => {
-                let taken = TAKE.key(object_key(id)).arg(FOREIGN).invoke(pool)?;
+                let taken = Script::new(TAKE)
+                    .key(object_key(id))
+                    .arg(FOREIGN)
+                    .invoke(pool)?;
                 return found(Object::copied(taken));
             }
         };

@@ -1,5 +1,4 @@
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use undercroft_embedded::{
@@ -24,18 +23,16 @@ const WANTED: u64 = 2000;
 const TOKENS: i64 = 64;
 /// The milliseconds for which the token that wakes consumers exists.
 const WAKING: u64 = 10_000;
+/// The server's clock has not been read yet.
+const UNKNOWN: i64 = i64::MIN;
 
 /// Returns the messages of a consumer past its deadline to the channel.
-static RECALL_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        "local until_ = redis.call('ZSCORE', KEYS[2], ARGV[1]) \
-         if not until_ or tonumber(until_) >= tonumber(ARGV[2]) then return 0 end \
-         local count = 0 \
-         while redis.call('LMOVE', KEYS[3], KEYS[1], 'RIGHT', 'LEFT') do count = count + 1 end \
-         redis.call('ZREM', KEYS[2], ARGV[1]) \
-         return count",
-    )
-});
+const RECALL_SCRIPT: &str = "local late = redis.call('ZSCORE', KEYS[2], ARGV[1]) \
+    if not late or tonumber(late) >= tonumber(ARGV[2]) then return 0 end \
+    local count = 0 \
+    while redis.call('LMOVE', KEYS[3], KEYS[1], 'RIGHT', 'LEFT') do count = count + 1 end \
+    redis.call('ZREM', KEYS[2], ARGV[1]) \
+    return count";
 
 /// A channel on a server, through commands that every Redis server since 6.2 has. `RemoteLink` in
 /// Python and PHP uses the same keys in the same way.
@@ -58,9 +55,12 @@ pub(super) struct RemoteChannel {
     /// The start of the names of this handle's holds, and the number of the next hold.
     start: String,
     next: AtomicU64,
-    /// The difference between the server's clock and this machine's, in milliseconds.
-    offset: Mutex<Option<i64>>,
-    recalled: Mutex<Option<Instant>>,
+    /// The difference between the server's clock and this machine's, in milliseconds, or [`UNKNOWN`].
+    offset: AtomicI64,
+    begun: Instant,
+    /// When this handle last looked for holders past their deadline, in milliseconds after `begun`,
+    /// plus 1, or 0 if it never did.
+    recalled: AtomicU64,
 }
 
 /// A message that a consumer holds on a server.
@@ -87,8 +87,9 @@ impl RemoteChannel {
             items,
             start: format!("~{}-", String::from_utf8_lossy(&new_object_id())),
             next: AtomicU64::new(0),
-            offset: Mutex::default(),
-            recalled: Mutex::default(),
+            offset: AtomicI64::new(UNKNOWN),
+            begun: Instant::now(),
+            recalled: AtomicU64::new(0),
         }
     }
 
@@ -331,13 +332,12 @@ impl RemoteChannel {
     }
 
     fn recall_at_times(&self) -> Result<()> {
-        {
-            let mut recalled = self.recalled.lock().unwrap_or_else(PoisonError::into_inner);
-            if recalled.is_some_and(|at| at.elapsed() < RECALL) {
-                return Ok(());
-            }
-            *recalled = Some(Instant::now());
+        let now = self.begun.elapsed().as_millis() as u64 + 1;
+        let last = self.recalled.load(Ordering::Relaxed);
+        if last != 0 && now - last.min(now) < RECALL.as_millis() as u64 {
+            return Ok(());
         }
+        self.recalled.store(now, Ordering::Relaxed);
         if !cmd("EXISTS").arg(&self.consumers).query(&self.pool)? {
             return Ok(());
         }
@@ -346,7 +346,7 @@ impl RemoteChannel {
         let late: Vec<String> = cmd("ZRANGEBYSCORE").arg(late).query(&self.pool)?;
         for consumer in late {
             let keys = (&self.items, &self.consumers, self.held(&consumer));
-            RECALL_SCRIPT
+            Script::new(RECALL_SCRIPT)
                 .key(keys)
                 .arg((consumer, now))
                 .invoke::<()>(&self.pool)?;
@@ -360,14 +360,12 @@ impl RemoteChannel {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             now.unwrap_or_default().as_millis() as i64
         };
-        let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = match *offset {
-            Some(known) => known,
-            None => {
-                let (seconds, micros): (i64, i64) = cmd("TIME").query(&self.pool)?;
-                *offset.insert(seconds * 1000 + micros / 1000 - here())
-            }
-        };
+        let mut known = self.offset.load(Ordering::Relaxed);
+        if known == UNKNOWN {
+            let (seconds, micros): (i64, i64) = cmd("TIME").query(&self.pool)?;
+            known = seconds * 1000 + micros / 1000 - here();
+            self.offset.store(known, Ordering::Relaxed);
+        }
         Ok(here() + known)
     }
 
