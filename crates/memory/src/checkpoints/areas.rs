@@ -61,8 +61,11 @@ pub(crate) fn for_each_table(mapping: &Mapping, mut each: impl FnMut(u64, u64)) 
     );
 }
 
-/// Calls `each` with the start and the end of the page descriptors and of each run of used pages in
-/// an extent, if the extent is backed with memory.
+/// Calls `each` with the start and the end of the page descriptors of an extent and, if the extent is
+/// backed with memory, of each run of used pages.
+///
+/// The descriptors of an extent whose memory was returned to the system are state as well: once the
+/// extent is backed again, a record leaves out words of a descriptor that keep their old contents.
 pub(crate) fn for_each_part_of_extent(
     mapping: &Mapping,
     extent: u64,
@@ -70,11 +73,11 @@ pub(crate) fn for_each_part_of_extent(
 ) {
     let layout = mapping.layout();
     let first = extent * EXTENT_PAGES;
+    let descriptors = layout.descriptor(first);
+    each(descriptors, descriptors + EXTENT_PAGES * descriptor::STRIDE);
     if !mapping.page_reserved(first) {
         return;
     }
-    let descriptors = layout.descriptor(first);
-    each(descriptors, descriptors + EXTENT_PAGES * descriptor::STRIDE);
     let masks = mapping.load(layout.page_masks + extent / 4 * 8);
     let free = masks >> (extent % 4 * 16) & 0xffff;
     let mut page = 0;
@@ -114,14 +117,12 @@ pub(crate) fn first_difference(left: &Mapping, right: &Mapping) -> Option<u64> {
     let pages = left.load(control::HEAP_HIGH).min(layout.extents) * EXTENT_PAGES;
     let mut page = 0;
     while found.is_none() && page < pages {
-        if left.page_reserved(page) {
-            let at = layout.descriptor(page);
-            let end = match left.page_use(page) {
-                Some(PageUse::Staged) => at + descriptor::BITMAP,
-                _ => at + descriptor::STRIDE,
-            };
-            found = differ(at, end);
-        }
+        let at = layout.descriptor(page);
+        let end = match left.page_use(page) {
+            Some(PageUse::Staged) => at + descriptor::BITMAP,
+            _ => at + descriptor::STRIDE,
+        };
+        found = differ(at, end);
         page += 1;
     }
     found

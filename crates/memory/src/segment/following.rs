@@ -35,6 +35,21 @@ impl Segment {
         self.lock_role(slot::SENDER)
     }
 
+    /// Returns whether a process, or another part of this process, has the lock of
+    /// [`lock_sending`](Self::lock_sending).
+    ///
+    /// # Errors
+    /// Fails if the store's file cannot be opened.
+    pub fn has_sender(&self) -> Result<bool, Error> {
+        let fail = |source| Error::Io {
+            doing: "looking for a lock",
+            path: self.path().into(),
+            source,
+        };
+        let file = platform::open(self.path(), true).map_err(fail)?;
+        platform::byte_is_locked(&file, slot::SENDER).map_err(fail)
+    }
+
     fn lock_role(&self, place: u64) -> Result<Option<RoleLock>, Error> {
         let fail = |source| Error::Io {
             doing: "locking",

@@ -135,3 +135,44 @@ fn removal_in_parts_continues_although_the_ring_is_full() {
     assert_eq!(content(&recovered.segment), content(&segment));
     assert_eq!(segment.first_difference(&recovered.segment), None);
 }
+
+/// Records leave out words that keep their old contents. The descriptors of memory that was returned
+/// to the system keep theirs, so a checkpoint must contain them.
+#[test]
+fn descriptors_of_returned_memory_are_recovered() {
+    let directory = directory();
+    let (segment, folder) = create_journaled(directory.path());
+    let fill = || {
+        for root in 0..ROOTS {
+            let length = if root % 3 == 0 { 200_000 } else { 1000 };
+            put(&segment, 0, root, length, 7).expect("room");
+        }
+    };
+    fill();
+    segment
+        .write(ShardSet::one(0), |transaction| {
+            for root in 0..ROOTS {
+                let at = transaction.view().root(0, root);
+                transaction.free(0, at);
+                transaction.set_root(0, root, 0)?;
+            }
+            Ok::<_, Error>(())
+        })
+        .expect("an empty store");
+    let mut returned = 0;
+    loop {
+        while segment.give_back(0).expect("a step") {}
+        let trimmed = segment.trim_now(0).expect("a slice");
+        returned += trimmed.bytes;
+        if !trimmed.more {
+            break;
+        }
+    }
+    assert!(returned > 0, "no memory was returned");
+    segment.checkpoint().expect("a checkpoint");
+    fill();
+    segment.make_durable().expect("a durable journal");
+    let recovered = recover(directory.path(), &folder, &*local_disk()).expect("a recovered store");
+    assert_eq!(content(&recovered.segment), content(&segment));
+    assert_eq!(segment.first_difference(&recovered.segment), None);
+}
