@@ -356,7 +356,11 @@ async fn check_closed(cache: &dyn Cache) {
 /// Checks the caches over every kind of connection to a server.
 pub(crate) async fn check_all(url: &str) {
     for connections in [0, 3] {
-        let options = CacheOptions::new().connections(connections);
+        // Connecting with TLS takes seconds on a machine that runs many other tests.
+        let deadline = Duration::from_secs(60);
+        let options = CacheOptions::new()
+            .connections(connections)
+            .deadline(deadline);
         check_closed(&*undercroft::cache_with(url, options).expect(url)).await;
         check_closed(&PooledCache::open(url, options).expect(url)).await;
     }
