@@ -40,24 +40,12 @@ fn many_changes_are_sent_in_little_memory() {
         writer.pipeline(&sets).expect("the store has room");
     }
     let sender = Further::start(&store, port);
-    let is_done = AtomicBool::new(false);
     let most = thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let mut most = 0;
-            while !is_done.load(Ordering::Relaxed) {
-                most = most.max(private_memory(sender.pid()).unwrap_or(0));
-                thread::yield_now();
-            }
-            most
-        });
+        let watcher = scope.spawn(|| memory_until_sent(&sender, &source, &pair));
         // Changes go on while the sender catches up.
         for name in &names[..1000] {
             writer.call(["APPEND", name, "more"]).expect("a reply");
         }
-        let mut client = connect(&source);
-        let waited = client.call(["WAIT", "1", "50000"]).expect("a reply");
-        assert_eq!(waited, Reply::Integer(1), "{}", pair.describe());
-        is_done.store(true, Ordering::Relaxed);
         watcher.join().expect("no panic")
     });
     println!("the sender used at most {} MiB", most >> 20);
@@ -68,6 +56,67 @@ fn many_changes_are_sent_in_little_memory() {
         replica.contains("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization"),
         "{replica}"
     );
+}
+
+/// Few changes, but of large values: 160 MB.
+const LARGE_KEYS: usize = 160;
+const LARGE: usize = 1_000_000;
+/// The most memory of the server that sends them.
+const LARGE_MEMORY_MAX: u64 = 80 << 20;
+
+#[test]
+fn few_changes_of_large_values_are_sent_in_little_memory() {
+    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
+        return;
+    };
+    let store = pair.ours.store();
+    let port = spare_port();
+    let source = Address::Tcp(format!("127.0.0.1:{port}"));
+    let sender = Further::start(&store, port);
+    drop(connect(&source));
+    pair.follow_at(&source);
+    pair.compare_at(&source);
+    drop(sender);
+    let mut writer = Client::connect(pair.ours.address()).expect("it accepts");
+    let value = "v".repeat(LARGE);
+    for number in 0..LARGE_KEYS {
+        let name = format!("large:{number}");
+        let reply = writer.call(["SET", &name, &value]).expect("a reply");
+        assert_eq!(reply, Reply::Simple("OK".into()));
+    }
+    let sender = Further::start(&store, port);
+    let most = memory_until_sent(&sender, &source, &pair);
+    println!("the sender used at most {} MiB", most >> 20);
+    assert!(most < LARGE_MEMORY_MAX, "{most} bytes");
+    let mut replica = Client::connect(pair.replica.address()).expect("it accepts");
+    for number in 0..LARGE_KEYS {
+        let name = format!("large:{number}");
+        let found = replica.call(["GET", &name]).expect("a reply");
+        assert!(found.bytes() == Some(value.as_bytes()), "{name}");
+    }
+    pair.expect_no_failed_command();
+    let full = field(&mut connect(&source), "stats", "sync_full");
+    assert!(matches!(&full[..], "" | "0"), "{full} data sets");
+}
+
+/// Returns the most memory that the server has used once the replica has all changes.
+fn memory_until_sent(sender: &Further, source: &Address, pair: &Pair) -> u64 {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut most = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                most = most.max(private_memory(sender.pid()).unwrap_or(0));
+                thread::yield_now();
+            }
+            most
+        });
+        let mut client = connect(source);
+        let waited = client.call(["WAIT", "1", "50000"]).expect("a reply");
+        assert_eq!(waited, Reply::Integer(1), "{}", pair.describe());
+        is_done.store(true, Ordering::Relaxed);
+        watcher.join().expect("no panic")
+    })
 }
 
 /// More changes than are sent at once: keys of all types, of which each is removed and gets another type several times.

@@ -141,6 +141,8 @@ pub(super) struct Needs {
     index: [HashMap<Arc<[u8]>, usize>; DATABASES],
     /// The keys that changed since they were last read.
     unread: Vec<usize>,
+    /// About how many bytes the updates of the keys take in memory.
+    length: u64,
     swapped: BTreeSet<usize>,
     /// Whether a log has a record that a database was emptied.
     has_emptied: bool,
@@ -262,7 +264,8 @@ impl Needs {
             return;
         };
         let key = &mut self.keys[at];
-        if key.update.take().is_some() {
+        if let Some(update) = key.update.take() {
+            self.length -= update.length();
             self.unread.push(at);
         }
         match (&mut key.need, need) {
@@ -272,8 +275,9 @@ impl Needs {
         }
     }
 
-    /// Reads the keys that changed since they were last read, each at a moment of its own.
-    pub(super) fn read_early(&mut self, store: &Store) -> Result<(), Error> {
+    /// Reads the keys that changed since they were last read, each at a moment of its own. Returns false
+    /// as soon as the keys take more than `room` bytes in memory.
+    pub(super) fn read_early(&mut self, store: &Store, room: u64) -> Result<bool, Error> {
         let unread = std::mem::take(&mut self.unread);
         for at in unread {
             let key = &mut self.keys[at];
@@ -281,18 +285,25 @@ impl Needs {
                 self.unread.push(at);
                 continue;
             }
-            key.update = Some(read_alone(store, key)?);
+            let update = read_alone(store, key)?;
+            self.length += update.length();
+            key.update = Some(update);
+            if self.length > room {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the keys that must be read at the moment up to which the changes are sent, each with
-    /// its state at that moment, given the last changes.
+    /// its state at that moment, given the last changes. Returns `None` if all keys take more than
+    /// `room` bytes in memory.
     pub(super) fn read_late(
         &self,
         reader: &Reader<'_, '_>,
         changes: &Changes,
-    ) -> Result<Needs, Error> {
+        room: u64,
+    ) -> Result<Option<Needs>, Error> {
         let mut late = Needs::new(self.is_repeated, self.has_whole_streams);
         for &at in &self.unread {
             let key = &self.keys[at];
@@ -314,9 +325,14 @@ impl Needs {
             late.expect_swaps(self);
         }
         for key in &mut late.keys {
-            key.update = Some(read(reader, key)?);
+            let update = read(reader, key)?;
+            late.length += update.length();
+            key.update = Some(update);
+            if self.length.saturating_add(late.length) > room {
+                return Ok(None);
+            }
         }
-        Ok(late)
+        Ok(Some(late))
     }
 
     /// Takes account of swapped databases: a key that changed in one of them can now be in any.
@@ -336,6 +352,7 @@ impl Needs {
     pub(super) fn merge(&mut self, late: Needs) {
         self.operations.extend(late.operations);
         self.swapped.extend(late.swapped);
+        self.length += late.length;
         for key in late.keys {
             match self.index[key.database].get(&key.name) {
                 Some(&at) => self.keys[at] = key,

@@ -18,6 +18,12 @@ const ROUNDS_MAX: usize = 8;
 /// The number of bytes of logged changes, and of commands, that are in memory at a time. More changes,
 /// as after a time without a sender, are appended to the backlog in pieces.
 const PIECE: u64 = 1 << 20;
+/// The number of pieces that the values of fewer changes take in memory at most. Changes of larger
+/// values are appended in pieces as well, although that sends changed lists and streams completely.
+const PIECES_AT_ONCE: u64 = 16;
+/// The maximum number of times that values turn out to be too large to be read at once. If other
+/// processes change large values faster than they are appended, the last ones are read at once.
+const PIECES_AGAIN_MAX: usize = 8;
 
 /// The process that sends a store's changes. There must be one at a time for a store.
 #[derive(Debug)]
@@ -38,8 +44,17 @@ pub struct Sender {
 #[derive(Debug)]
 struct Unsent {
     commands: Commands,
+    /// The keys that were removed or replaced since the pieces began.
+    replaced: Replaced,
     /// The number of bytes in the backlog.
     appended: u64,
+}
+
+/// The last changes before a moment, whose keys are in memory.
+struct Last {
+    needs: Needs,
+    /// The positions in the change logs at that moment.
+    ends: LogEnds,
 }
 
 /// The outcome of a round of [`Sender::send`].
@@ -92,7 +107,7 @@ impl Sender {
     }
 
     /// Sets the number of bytes of logged changes, and of commands, that are in memory at a time. The
-    /// memory that [`send`](Self::send) uses is at most about 16 times this, plus three times the largest
+    /// memory that [`send`](Self::send) uses is at most about 48 times this, plus three times the largest
     /// value.
     pub fn set_piece(&mut self, bytes: u64) {
         self.piece = bytes;
@@ -159,27 +174,26 @@ impl Sender {
         }
         store.discard_unsent()?;
         let mut ends = self.ends.clone();
-        let unsent = match logged > self.piece {
-            false => None,
-            true => match self.append_pieces(store, &mut ends, most)? {
-                None => return self.restart(store, new_id()),
-                unsent => unsent,
-            },
-        };
-        // The commands of the pieces contain a part of the next changes already.
-        let mut needs = Needs::new(self.is_after_data_set || unsent.is_some(), self.is_old);
-        for _ in 0..ROUNDS_MAX {
-            let found = store.changes_after(&ends)?;
-            if found.length() <= FEW {
-                break;
+        let (mut unsent, mut rounds) = (None, 0);
+        let mut goes_in_pieces = logged > self.piece;
+        let last = loop {
+            if goes_in_pieces {
+                unsent = match self.append_pieces(store, unsent, &mut ends, most)? {
+                    None => return self.restart(store, new_id()),
+                    unsent => unsent,
+                };
             }
-            needs.add(&found);
-            needs.read_early(store)?;
-            ends = found.ends;
-        }
-        let (late, found) =
-            store.changes_until_now(&ends, |reader, changes| needs.read_late(reader, changes))?;
-        needs.merge(late);
+            let room = match rounds < PIECES_AGAIN_MAX {
+                true => self.piece.saturating_mul(PIECES_AT_ONCE),
+                false => u64::MAX,
+            };
+            if let Some(last) = self.read_last(store, (ends.clone(), unsent.is_some()), room)? {
+                break last;
+            }
+            goes_in_pieces = true;
+            rounds += 1;
+        };
+        let Last { needs, ends } = last;
         if (self.is_after_data_set || unsent.is_some()) && needs.has_swaps() {
             // The data set of a replica can be of a moment before or after the swap.
             return self.restart(store, new_id());
@@ -194,42 +208,80 @@ impl Sender {
             Some(mut unsent) => {
                 encode(store, needs, &mut unsent.commands)?;
                 unsent.commands.end_transaction();
-                unsent.take(store)?;
-                appended = unsent.appended;
+                appended = unsent.appended + take(&mut unsent.commands, store)?;
                 Vec::new()
             }
         };
         bytes.extend_from_slice(after);
-        store.complete_stream(&bytes, &found.ends)?;
-        self.ends = found.ends;
+        store.complete_stream(&bytes, &ends)?;
+        self.ends = ends;
         self.is_after_data_set = false;
         self.stream.end += appended + bytes.len() as u64;
         Ok(Sent::Changes)
     }
 
-    /// Appends the commands for many changes to the backlog, and moves `ends` to the few changes after
-    /// them. Their keys are read one after the other, so they are part of a transaction that is completed
-    /// with the keys that have changed meanwhile. Changes that are made faster than they are appended are
-    /// left to that end. Returns `None` if the replicas need a data set: the transaction is too long, or
-    /// databases were swapped or emptied, whose keys have an order.
+    /// Reads the keys of all changes after the positions in the logs. Returns `None` if their values
+    /// need more than `room` bytes. `has_pieces` indicates whether pieces of the transaction were appended.
+    fn read_last(
+        &self,
+        store: &Store,
+        (mut ends, has_pieces): (LogEnds, bool),
+        room: u64,
+    ) -> Result<Option<Last>, Error> {
+        // The commands of the pieces contain a part of the next changes already.
+        let is_repeated = self.is_after_data_set || has_pieces;
+        let mut needs = Needs::new(is_repeated, self.is_old);
+        for _ in 0..ROUNDS_MAX {
+            let found = store.changes_after(&ends)?;
+            if found.length() <= FEW {
+                break;
+            }
+            needs.add(&found);
+            if !needs.read_early(store, room)? {
+                return Ok(None);
+            }
+            ends = found.ends;
+        }
+        let (late, found) = store.changes_until_now(&ends, |reader, changes| {
+            needs.read_late(reader, changes, room)
+        })?;
+        Ok(late.map(|late| {
+            needs.merge(late);
+            Last {
+                needs,
+                ends: found.ends,
+            }
+        }))
+    }
+
+    /// Appends the commands for many changes, or changes of large values, to the backlog, and moves
+    /// `ends` to the changes after them. Their keys are read one after the other, so they are part of a transaction that
+    /// is completed with the keys that have changed meanwhile. Changes that are made faster than they are
+    /// appended are left to that end. Continues the transaction of `unsent`, if there is one. Returns
+    /// `None` if the replicas need a data set: the transaction is too long, or databases were swapped or
+    /// emptied, whose keys have an order.
     fn append_pieces(
         &self,
         store: &Store,
+        unsent: Option<Unsent>,
         ends: &mut LogEnds,
         most: u64,
     ) -> Result<Option<Unsent>, Error> {
         let shards = store.all_shards().iter().count() as u64;
-        let mut unsent = Unsent {
-            commands: self.commands(),
-            appended: 0,
-        };
-        unsent.commands.begin_transaction();
         let logged = store.logged_after(ends)?;
-        let mut replaced = Replaced::new(ends.clone(), logged);
-        replaced.look(store, self.piece)?;
+        let mut unsent = unsent.unwrap_or_else(|| {
+            let mut commands = self.commands();
+            commands.begin_transaction();
+            Unsent {
+                commands,
+                replaced: Replaced::new(ends.clone(), logged),
+                appended: 0,
+            }
+        });
+        unsent.replaced.look(store, self.piece)?;
         let pieces = (logged / self.piece.max(1)).saturating_add(ROUNDS_MAX as u64);
         for _ in 0..pieces {
-            if store.logged_after(ends)? <= self.piece.min(FEW as u64) {
+            if store.logged_after(ends)? == 0 {
                 break;
             }
             let found = store.first_changes_after(ends, self.piece.div_ceil(shards))?;
@@ -240,12 +292,17 @@ impl Sender {
             }
             *ends = found.ends;
             let mut is_too_long = false;
-            let taken = needs.take_each(store, (&mut replaced, self.piece), &mut |needs| {
-                encode(store, needs, &mut unsent.commands)?;
-                if unsent.commands.out.len() as u64 >= self.piece {
-                    unsent.take(store)?;
+            let Unsent {
+                commands,
+                replaced,
+                appended,
+            } = &mut unsent;
+            let taken = needs.take_each(store, (replaced, self.piece), &mut |needs| {
+                encode(store, needs, commands)?;
+                if commands.out.len() as u64 >= self.piece {
+                    *appended += take(commands, store)?;
                 }
-                is_too_long = unsent.appended > most;
+                is_too_long = *appended > most;
                 match is_too_long {
                     true => Err(Error::Overflow),
                     false => Ok(()),
@@ -274,14 +331,12 @@ impl Sender {
     }
 }
 
-impl Unsent {
-    /// Moves the commands to the backlog.
-    fn take(&mut self, store: &Store) -> Result<(), Error> {
-        store.append_unsent(&self.commands.out)?;
-        self.appended += self.commands.out.len() as u64;
-        self.commands.out.clear();
-        Ok(())
-    }
+/// Moves the commands to the backlog. Returns the number of bytes.
+fn take(commands: &mut Commands, store: &Store) -> Result<u64, Error> {
+    store.append_unsent(&commands.out)?;
+    let length = commands.out.len() as u64;
+    commands.out.clear();
+    Ok(length)
 }
 
 /// Adds the commands for all changes.
