@@ -100,3 +100,57 @@ fn programs_that_map_the_store_are_refused_without_enough_replicas() {
     let _server = Further::start(&store, port);
     wait_for(&store, &set, "OK");
 }
+
+#[test]
+fn the_server_with_the_replicas_decides_how_many_are_required() {
+    if undercroft_binary().is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let store = directory.path().join("store");
+    assert!(embedded(&store, &["SET", "k", "1"]).contains("OK"));
+    let config = directory.path().join("conf");
+    fs::write(&config, "min-replicas-to-write 2\n").expect("a file");
+    let other_config = ["--config", config.to_str().expect("ASCII")];
+    let port = spare_port();
+    let source = Address::Tcp(format!("127.0.0.1:{port}"));
+    let server = Further::start(&store, port);
+    let mut client = connect(&source);
+    let replica = Server::start(Kind::Redis, settings()).expect("the replica starts");
+    replicate(&source, replica.address());
+    let waited = client.call(["WAIT", "1", "60000"]).expect("a reply");
+    assert_eq!(waited, Reply::Integer(1));
+    let require = |count| ["CONFIG", "SET", "min-replicas-to-write", count];
+    let set = ["SET", "k", "2"];
+    let ok = Reply::Simple("OK".into());
+    client.call(require("1")).expect("a reply");
+    // Neither a server without the parameter nor one that requires more changes that.
+    let other_port = spare_port();
+    let other = Address::Tcp(format!("127.0.0.1:{other_port}"));
+    for further in [&[][..], &other_config] {
+        let _other = Further::start_with(&store, other_port, further);
+        let mut other = connect(&other);
+        let start = Instant::now();
+        // A server that requires replicas notices within a moment that it does not count them.
+        while other.call(set).expect("a reply") != ok {
+            assert!(start.elapsed() < PATIENCE, "refused");
+        }
+        let Reply::Error(refused) = other.call(require("0")).expect("a reply") else {
+            panic!("not refused");
+        };
+        assert!(refused.ends_with(b"set it there"), "{refused:?}");
+        assert!(embedded(&store, &require("0")).contains("set it there"));
+    }
+    drop(replica);
+    wait_for(&store, &set, REFUSED);
+    for further in [&[][..], &other_config] {
+        let _other = Further::start_with(&store, other_port, further);
+        let mut other = connect(&other);
+        let refused = other.call(set).expect("a reply");
+        assert_eq!(refused, Reply::Error(REFUSED.into()));
+        assert!(embedded(&store, &set).contains(REFUSED));
+    }
+    drop(server);
+    assert!(embedded(&store, &require("0")).contains("OK"));
+    assert!(embedded(&store, &set).contains("OK"));
+}

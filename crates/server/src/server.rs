@@ -20,6 +20,7 @@ use crate::shared::files::dump_file::DumpFile;
 use crate::shared::files::sandbox::{Folders, Sandbox};
 use crate::shared::host::FILES_OF_TLS;
 use crate::shared::limits::OTHER_DESCRIPTORS;
+use crate::shared::replication::end_requirement;
 use crate::shared::state::{Files, Shared, Thread};
 use crate::shared::store_change::Reopen;
 use crate::sockets::certificates::Certificates;
@@ -193,16 +194,17 @@ impl Server {
             audit: audit_file(&config)?,
             sandbox: OnceLock::new(),
         };
-        if !config.requires_replicas() && store.replicas_suffice_until().is_some() {
-            // An earlier server had another configuration. Another server that runs says so again.
-            let ended = store.require_replicas_after(None);
-            ended.map_err(|error| {
-                Error::new(
-                    "ending the requirement of replicas",
-                    io::Error::other(error),
-                )
-            })?;
-        }
+        // A server that sends the changes of the store decides how many replicas it requires.
+        let ended = store.has_sender().and_then(|has_sender| match has_sender {
+            true => Ok(()),
+            false => end_requirement(&store, &config),
+        });
+        ended.map_err(|error| {
+            Error::new(
+                "ending the requirement of replicas",
+                io::Error::other(error),
+            )
+        })?;
         let shared = Shared::new(store, config, seen, port, files);
         if let Some(certificates) = certificates {
             shared.set_certificates(certificates);

@@ -330,6 +330,13 @@ pub trait Replicas: Send + Sync {
     /// Returns the number of replicas that have acknowledged the stream up to a position.
     fn count_acknowledged_at(&self, position: u64) -> usize;
 
+    /// Returns whether this process sends the changes of the store to replicas.
+    fn is_sending(&self) -> bool;
+
+    /// Returns whether this process decides how many replicas changes require. If not, another process
+    /// sends the changes of the store, and decides.
+    fn decides(&self) -> bool;
+
     /// Returns the number of replicas whose last acknowledgement is at most `seconds` old.
     fn count_recent(&self, seconds: u64) -> usize;
 }

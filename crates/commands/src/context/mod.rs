@@ -159,7 +159,7 @@ impl<'a> Context<'a> {
     fn lacks_replicas(&self) -> bool {
         let (count, lag) = self.host.config().required_replicas();
         let replicas = self.host.control.replicas();
-        replicas.is_none_or(|replicas| replicas.count_recent(lag) < count)
+        replicas.is_none_or(|replicas| replicas.decides() && replicas.count_recent(lag) < count)
     }
 
     /// Recomputes the flags that select fast paths. Must be called after the configuration or the

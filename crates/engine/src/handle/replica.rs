@@ -90,6 +90,15 @@ impl Store {
         Ok(self.segment.lock_sending()?)
     }
 
+    /// Returns whether a process sends changes to replicas ([`lock_sending`](Self::lock_sending)). It
+    /// decides how many replicas the store requires.
+    ///
+    /// # Errors
+    /// Fails if the store's file cannot be opened.
+    pub fn has_sender(&self) -> Result<bool, Error> {
+        Ok(self.segment.has_sender()?)
+    }
+
     /// Returns whether changes to keys through this handle are refused, because the store is a
     /// replica, or has too few replicas.
     #[inline(always)]

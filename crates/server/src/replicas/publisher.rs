@@ -16,6 +16,7 @@ use crate::log::log;
 use crate::shared::limits::{Limits, OutputLimit};
 use crate::shared::registered::lock;
 use crate::shared::replica::Replica;
+use crate::shared::replication::end_requirement;
 use crate::shared::state::Shared;
 
 /// The interval between two looks for changes.
@@ -53,6 +54,7 @@ pub(super) fn start(server: &Arc<Shared>) -> Result<(), String> {
     let Some(lock) = lock else {
         return Err("another process sends the changes of this store to replicas".into());
     };
+    end_requirement(&store, &server.process.config).map_err(|error| text(&error))?;
     let begun = Sender::new(&store, server.replica_version(), &new_id);
     let begun = begun.map_err(|error| text(&error))?;
     let stream = *begun.stream();

@@ -35,7 +35,7 @@ pub(crate) mod monitors;
 pub(crate) mod registered;
 pub(crate) mod registry;
 pub(crate) mod replica;
-mod replication;
+pub(crate) mod replication;
 mod source;
 pub(crate) mod state;
 pub(crate) mod store_change;

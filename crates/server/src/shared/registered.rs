@@ -16,6 +16,9 @@ pub(crate) struct Registered {
     pub(crate) wanted: Condvar,
     /// Whether the log has named the keys that replicas do not receive.
     pub(crate) has_told_left_out: AtomicBool,
+    /// Whether another process sends the changes of the store, as of the last look. It decides how many
+    /// replicas changes require.
+    pub(crate) is_sent_by_another: AtomicBool,
     /// The writer of the stream, while the publisher runs. Taking a data set excludes sending.
     pub(crate) sender: Mutex<Option<Sender>>,
 }

@@ -1,17 +1,29 @@
 //! Implements the server's interface for commands about its replicas.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use undercroft_commands::config::Config;
 use undercroft_commands::context::{Replicas, StreamFacts};
-
 use undercroft_engine::rdb::RdbVersion;
+use undercroft_engine::{Error, Store};
 
+use crate::log::log;
 use crate::shared::replica::Replica;
 use crate::shared::state::Shared;
 
 /// The least progress of the time until which the replicas suffice that is worth a change of the store, in
 /// milliseconds.
 const PROGRESS: u64 = 250;
+
+/// Ends the requirement of replicas that an earlier server recorded in the store, if the configuration
+/// has none. Another server that requires replicas, and does not send to any yet, records it again.
+pub(crate) fn end_requirement(store: &Store, config: &Config) -> Result<(), Error> {
+    match !config.requires_replicas() && store.replicas_suffice_until().is_some() {
+        true => store.require_replicas_after(None),
+        false => Ok(()),
+    }
+}
 
 impl Shared {
     /// Returns the version of the format that all replicas understand. Replicas of Redis before 7.2 do not
@@ -24,14 +36,24 @@ impl Shared {
     }
 
     /// Records in the store until when its replicas suffice for `min-replicas-to-write`, for the programs
-    /// that map the store. The time passes by itself if replicas are gone, or if this server is.
+    /// that map the store. The time passes by itself if replicas are gone, or if this server is. If
+    /// another process sends the changes of the store, that process decides.
     pub(crate) fn renew_requirement(&self) {
         let config = &self.process.config;
         let store = self.store();
         let is_required = config.requires_replicas();
+        let is_others = is_required && self.is_sent_by_another();
+        let was_others = &self.replicas.is_sent_by_another;
+        if is_others && !was_others.load(Ordering::Relaxed) {
+            log(format_args!(
+                "min-replicas-to-write has no effect here while another process sends the changes of \
+                 this store to its replicas"
+            ));
+        }
+        was_others.store(is_others, Ordering::Relaxed);
         // Commands on connections count the replicas at their own moment.
-        store.count_replicas_itself(is_required);
-        if !is_required {
+        store.count_replicas_itself(is_required && !is_others);
+        if !is_required || is_others {
             return;
         }
         let (count, seconds) = config.required_replicas();
@@ -44,7 +66,7 @@ impl Shared {
             (_, None) => false,
             (_, Some(until)) => (until.saturating_sub(PROGRESS)..=until).contains(&recorded),
         };
-        if is_same || until.is_none() && self.is_sent_by_another() {
+        if is_same {
             return;
         }
         // Retried in the next round.
@@ -72,7 +94,7 @@ impl Shared {
 
     /// Returns whether another process sends the changes of the store, and counts the replicas.
     fn is_sent_by_another(&self) -> bool {
-        !self.replicas.state().is_publishing && matches!(self.store().lock_sending(), Ok(None))
+        !self.is_sending() && matches!(self.store().has_sender(), Ok(true))
     }
 }
 
@@ -117,6 +139,14 @@ impl Replicas for Shared {
 
     fn count_acknowledged_at(&self, position: u64) -> usize {
         self.replicas.state().count(position)
+    }
+
+    fn is_sending(&self) -> bool {
+        self.replicas.state().is_publishing
+    }
+
+    fn decides(&self) -> bool {
+        !self.replicas.is_sent_by_another.load(Ordering::Relaxed)
     }
 
     fn count_recent(&self, seconds: u64) -> usize {

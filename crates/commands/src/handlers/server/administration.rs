@@ -6,7 +6,9 @@ use std::time::Duration;
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::config::{Parameter, is_durable, mode_after, store_value, stored_value, value_in_mode};
+use crate::config::{
+    Parameter, Value, is_durable, mode_after, store_value, stored_value, value_in_mode,
+};
 use crate::context::{Context, HandlerEntry, ShutdownOptions};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::keys::keyspace::check_database;
@@ -141,6 +143,7 @@ fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     }
     let is_local = context.session.is_local();
     host.config().set(&pairs, is_local, |changes| {
+        refuse_terms_of_others(context, changes)?;
         let mode = mode_after(store.store().durability(), host.config(), changes)?;
         host.control.apply(changes)?;
         for (parameter, value) in changes {
@@ -178,6 +181,28 @@ fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     context.choose_way();
     reply.ok();
     Ok(())
+}
+
+/// Refuses to change how many replicas writes require if another process sends the changes of the
+/// store, because that process decides.
+fn refuse_terms_of_others(
+    context: &Context<'_>,
+    changes: &[(&'static Parameter, Value)],
+) -> Result<(), (&'static Parameter, String)> {
+    let of_replicas =
+        |(parameter, _): &&(&Parameter, Value)| parameter.name.starts_with("min-replicas-");
+    let Some((parameter, _)) = changes.iter().find(of_replicas) else {
+        return Ok(());
+    };
+    let replicas = context.host.control.replicas();
+    let is_ours = replicas.is_some_and(|replicas| replicas.is_sending());
+    match is_ours || !matches!(context.store.store().has_sender(), Ok(true)) {
+        true => Ok(()),
+        false => Err((
+            parameter,
+            "another process sends the changes of this store to its replicas; set it there".into(),
+        )),
+    }
 }
 
 /// Handles CONFIG RESETSTAT.
