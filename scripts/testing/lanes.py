@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from .jobs import Job
 
 # The time limit of a job in seconds, which only a hanging job reaches.
-LONGEST = 45 * 60
+LONGEST = 30 * 60
 TERMINAL = sys.stdout.isatty()
 
 
