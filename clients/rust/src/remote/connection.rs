@@ -62,7 +62,16 @@ impl Connection {
         self.is_idle = false;
         self.output.clear();
         encode::command(&mut self.output, words);
-        let sent = self.socket.write_all(&self.output).await;
+        self.write().await
+    }
+
+    /// Writes the output. An encrypted socket that accepts no more bytes buffers the last ones until
+    /// it is flushed.
+    async fn write(&mut self) -> Result<()> {
+        let sent = match self.socket.write_all(&self.output).await {
+            Ok(()) => self.socket.flush().await,
+            failed => failed,
+        };
         sent.map_err(|error| Error::lost(&self.name, error))
     }
 
@@ -107,8 +116,7 @@ impl Connection {
         for words in commands {
             encode::command(&mut self.output, words);
         }
-        let sent = self.socket.write_all(&self.output).await;
-        sent.map_err(|error| Error::lost(&self.name, error))?;
+        self.write().await?;
         let mut replies = Vec::with_capacity(commands.len());
         while replies.len() < commands.len() {
             match self.receive().await? {
