@@ -46,7 +46,7 @@ pub(crate) type StartSyncer = fn(&Segment) -> std::io::Result<()>;
 ///   `take_up`, `free_dead_staged`.
 /// - `objects/pinned.rs`: `pin`, `address_of_pinned`, `bytes_of_pinned`, `read_pinned`,
 ///   `append_pinned`, `unpin`, `pins`.
-/// - `segment/following.rs`: `lock_following` and `lock_sending`.
+/// - `segment/following.rs`: `lock_following`, `lock_sending` and `has_sender`.
 /// - `segment/settings.rs`: `max_memory`, `setting`, `script_seen`, `count_up`.
 /// - `segment/change_counters.rs`: `counts_changes`, `change_epoch`, `count_changes`, `changes`.
 /// - `segment/hints.rs`: `hint`, `prefetch_hint`, `set_hint`, `hints`, `grow_hints`.
