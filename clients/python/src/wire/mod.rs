@@ -51,6 +51,8 @@ pub(crate) struct Wire {
     codec: Codec,
     replies: Replies,
     out: Vec<u8>,
+    /// Whether each reply of the exchange that has begun is decoded.
+    decodes: Vec<bool>,
     patience: Patience,
     /// Whether a command has been sent whose reply has not been read yet. The reply may still be on
     /// its way.
@@ -87,6 +89,7 @@ impl Wire {
             )?,
             replies: Replies::new(error, sets),
             out: Vec::new(),
+            decodes: Vec::new(),
             patience: Patience::default(),
             owed: false,
             local: false,
@@ -264,17 +267,44 @@ impl Wire {
         messages: &Bound<'py, PyList>,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
+        match self.begin_exchange(py, commands, timeout)? {
+            true => self.end_exchange(py, messages, timeout).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Send the commands of a redis-py pipeline.
+    ///
+    /// `end_exchange` must be called before the next command. Return False without sending anything if
+    /// a command needs redis-py's own processing.
+    fn begin_exchange<'py>(
+        &mut self,
+        py: Python<'py>,
+        commands: &Bound<'py, PyList>,
+        timeout: Option<f64>,
+    ) -> PyResult<bool> {
         self.out.clear();
         let Some(packed) = pipeline::pack(&self.codec, commands, &mut self.out)? else {
-            return Ok(None);
+            return Ok(false);
         };
         self.local &= !packed.streams;
         let socket = attached(&self.socket)?;
         self.owed = true;
         socket::send(py, socket, &self.out, timeout)?;
         self.give_back();
+        self.decodes = packed.decodes;
+        Ok(true)
+    }
+
+    /// Return the replies to the commands that `begin_exchange` sent, as `exchange` does.
+    fn end_exchange<'py>(
+        &mut self,
+        py: Python<'py>,
+        messages: &Bound<'py, PyList>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyList>> {
         let replies = PyList::empty(py);
-        for decode in packed.decodes {
+        for decode in std::mem::take(&mut self.decodes) {
             let mut reply = self.next(py, decode, timeout)?;
             while pipeline::is_message(&reply) {
                 messages.append(reply)?;
@@ -283,7 +313,7 @@ impl Wire {
             replies.append(reply)?;
         }
         self.owed = false;
-        Ok(Some(replies))
+        Ok(replies)
     }
 
     /// Return the indexes of a pipeline's replies that need Python code.

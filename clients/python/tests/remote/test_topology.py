@@ -1,13 +1,8 @@
 """Tests redis-py's cluster and Sentinel clients over this package's connections."""
 
 import asyncio
-import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,48 +11,10 @@ import redis.asyncio.retry
 import redis.asyncio.sentinel
 import undercroft
 import undercroft.asyncio
+from clusters import server, spare_port
 from conftest import Run
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-
-
-def spare_port() -> int:
-    """Return a free port that is low enough for a cluster bus port."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port: int = listener.getsockname()[1]
-        if port < 50_000:
-            return port
-
-
-@contextmanager
-def server(*arguments: str) -> Iterator[int]:
-    """Run a server on a free port during a block."""
-    binary = shutil.which("redis-server")
-    if binary is None:
-        pytest.skip("redis-server is not installed")
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        config = Path(directory) / "redis.conf"
-        # Retry, because another process can bind the port or the cluster bus port in the meantime.
-        for _ in range(5):
-            port = spare_port()
-            config.write_text(f"port {port}\nbind 127.0.0.1\ndir {directory}\nsave ''\n")
-            process = subprocess.Popen(
-                [binary, str(config), *arguments], stdout=subprocess.PIPE, text=True
-            )
-            assert process.stdout is not None
-            lines = iter(process.stdout.readline, "")
-            ready = ("ready to accept connections", "sentinel id is")
-            if any(any(sign in line.lower() for sign in ready) for line in lines):
-                break
-            process.wait()
-        else:
-            pytest.fail(f"redis-server did not start; exit status {process.returncode}")
-        try:
-            yield port
-        finally:
-            process.terminate()
-            process.wait()
 
 
 def test_calls_and_pipelines_on_a_cluster() -> None:

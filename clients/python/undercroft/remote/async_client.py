@@ -238,6 +238,14 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
                 return link
             await link.writable()
 
+    async def retire(self) -> None:
+        """Close the shared connections of the running loop once no call waits for a reply."""
+        self._link = None
+        share = Share.of(self.connection_pool)
+        await share.stop()
+        for link in list(share.links):
+            link.retire()
+
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Close the connections. Using the client again opens new connections.
 

@@ -1,7 +1,7 @@
 """Asyncio clients for a Redis Cluster, and for the master that Sentinels name.
 
-redis-py selects the node. Cluster connections use this package's codec, and calls to a master share
-one connection, as calls to any server do.
+redis-py selects the node of a call that is redirected, or whose node is not obvious. Calls to a
+node share one connection, as calls to any server do.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import Any, Self
 
 import redis.asyncio
+import redis.asyncio.cluster
 import redis.asyncio.sentinel
 from redis.asyncio.connection import parse_url
 from redis.exceptions import ConnectionError, TimeoutError
 
 from undercroft.remote.async_client import RemoteRedis
+from undercroft.remote.async_cluster import ClusterPipeline, NodeClients, run
 from undercroft.remote.async_connection import Connection, SSLConnection
 from undercroft.remote.at_most_once import once_in_cluster
+from undercroft.remote.cluster_routes import Routes
 from undercroft.remote.topology import CLUSTER, Sentinels
 
 _CONNECTIONS: dict[Any, type[Any]] = {
@@ -27,6 +30,9 @@ _CONNECTIONS: dict[Any, type[Any]] = {
 class RedisCluster(redis.asyncio.RedisCluster):
     """redis-py's asyncio client for a Redis Cluster or Valkey Cluster."""
 
+    # None until the client is complete.
+    _routes: Routes | None = None
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Create a client with redis-py's arguments."""
         super().__init__(*args, **kwargs)
@@ -37,6 +43,8 @@ class RedisCluster(redis.asyncio.RedisCluster):
         settings["connection_class"] = _CONNECTIONS.get(kind, kind)
         for node in self.nodes_manager.startup_nodes.values():
             node.connection_class = _CONNECTIONS.get(node.connection_class, node.connection_class)
+        self._node_clients = NodeClients()
+        self._routes = Routes(self, redis.asyncio.RedisCluster, RedisCluster, self._node_clients.of)
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
@@ -48,6 +56,43 @@ class RedisCluster(redis.asyncio.RedisCluster):
         made: Any = super().from_url
         client: Self = made(url.replace("+cluster://", "://", 1), **options)
         return client
+
+    def execute_command(self, *args: Any, **kwargs: Any) -> Any:
+        """Run any command and return an awaitable reply, as redis-py converts it."""
+        if self._initialize:
+            return self._initialized(args, kwargs)
+        return self._routed(args, kwargs)
+
+    async def _initialized(self, args: Any, kwargs: Any) -> Any:
+        """Run a command after the first look for the nodes, or after a node has failed."""
+        await self.initialize()
+        return await self._routed(args, kwargs)
+
+    def _routed(self, args: Any, kwargs: Any) -> Any:
+        routes, slowly = self._routes, super().execute_command
+        client = None if routes is None else routes.client(args, kwargs)
+        if client is None:
+            return slowly(*args, **kwargs)
+        return run(self, client, slowly, args, kwargs)
+
+    def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> Any:
+        """Return a pipeline: a queue of commands that are sent to all nodes together."""
+        pipeline = super().pipeline(transaction, shard_hint)
+        if type(pipeline) is redis.asyncio.cluster.ClusterPipeline:
+            made: Any = ClusterPipeline
+            pipeline = made(self, transaction)
+        return pipeline
+
+    async def initialize(self, *args: Any, **kwargs: Any) -> Any:
+        """Get the nodes and their slots, as redis-py does."""
+        found: Any = await super().initialize(*args, **kwargs)
+        await self._node_clients.keep(self.nodes_manager.nodes_cache)
+        return found
+
+    async def aclose(self) -> None:
+        """Close all connections. Using the client again opens new connections."""
+        await self._node_clients.keep(())
+        await super().aclose()
 
     async def _execute_command(self, target_node: Any, *args: Any, **kwargs: Any) -> Any:
         run: Any = super()._execute_command

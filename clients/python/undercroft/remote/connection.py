@@ -399,15 +399,35 @@ class _Plugged:
 
         Returns ``None`` without sending anything if the native code does not support the commands.
         """
+        return self.end_exchange() if self.begin_exchange(commands) else None
+
+    def begin_exchange(self, commands: list[Any]) -> bool:
+        """Send a pipeline's commands, whose replies ``end_exchange`` returns.
+
+        Returns False without sending anything if the native code does not support the commands.
+        """
         wire, sock = self.wire, self._sock
         if wire is None or sock is None or self.health_check_interval:
-            return None
+            return False
+        try:
+            is_sent: bool = wire.begin_exchange(commands, sock.gettimeout())
+        except BaseException as error:
+            self._broken_off(error)
+            raise
+        return is_sent
+
+    def end_exchange(self) -> list[Any]:
+        """Return the replies to the commands that ``begin_exchange`` sent, including errors."""
+        wire, sock = self.wire, self._sock
         messages: list[Any] = []
         try:
-            replies = wire.exchange(commands, messages, sock.gettimeout())
+            if wire is None or sock is None:
+                # Another thread has closed the connection since the commands were sent.
+                raise ConnectionError(CLOSED)
+            replies: list[Any] = wire.end_exchange(messages, sock.gettimeout())
             for message in messages:
                 self._parser._pushed(message)
-            return None if replies is None else self._checked(replies)
+            return self._checked(replies)
         except BaseException as error:
             self._broken_off(error)
             raise

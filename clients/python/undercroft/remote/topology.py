@@ -1,6 +1,7 @@
 """Clients for a Redis Cluster, and for the master that Sentinels name.
 
-redis-py selects the node. Connections to nodes use this package's classes.
+redis-py selects the node of a call that is redirected, or whose node is not obvious. Connections
+to nodes use this package's classes.
 """
 
 from __future__ import annotations
@@ -9,13 +10,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import redis
+import redis.cluster
 import redis.sentinel
 from redis.connection import parse_url
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
 from undercroft.remote.at_most_once import once_in_cluster
 from undercroft.remote.client import RemoteRedis
-from undercroft.remote.connection import DEMOTED, Connection, SSLConnection, _Plugged
+from undercroft.remote.cluster_pipeline import ClusterPipeline
+from undercroft.remote.cluster_routes import REDIRECTED, Routes
+from undercroft.remote.command_kinds import is_repeatable
+from undercroft.remote.connection import (
+    DEMOTED,
+    Connection,
+    ConnectionPool,
+    SSLConnection,
+    _Plugged,
+    is_refusal,
+)
 
 if TYPE_CHECKING:
     from typing import Self
@@ -28,9 +40,13 @@ _PORT_OF_SENTINELS = 26379
 class RedisCluster(redis.RedisCluster):
     """redis-py's client for a Redis Cluster or Valkey Cluster."""
 
+    # None until the client is complete.
+    _routes: Routes | None = None
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Create a client with redis-py's arguments."""
         super().__init__(*args, **_by_url(kwargs))
+        self._routes = Routes(self, redis.RedisCluster, RedisCluster, _client_of)
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
@@ -41,12 +57,51 @@ class RedisCluster(redis.RedisCluster):
         """
         return cls(url=url.replace("+cluster://", "://", 1), **options)
 
+    def execute_command(self, *args: Any, **kwargs: Any) -> Any:
+        """Run any command and return its reply as redis-py converts it."""
+        routes = self._routes
+        client = None if routes is None else routes.client(args, kwargs)
+        if client is not None:
+            try:
+                return client.execute_command(*args, **kwargs)
+            except REDIRECTED:
+                # The command did not run. redis-py follows the redirection.
+                pass
+            except (ConnectionError, TimeoutError) as error:
+                may_have_run = hasattr(error, "may_have_run") and not is_refusal(error)
+                if may_have_run and not is_repeatable(args):
+                    raise once_in_cluster(error) from error
+        return super().execute_command(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> Any:
+        """Return a pipeline: a queue of commands that are sent to all nodes together."""
+        pipeline: Any = super().pipeline(transaction, shard_hint)  # type: ignore[no-untyped-call]
+        if type(pipeline) is redis.cluster.ClusterPipeline:
+            ClusterPipeline.adopt(pipeline, self, self._routes)
+        return pipeline
+
     def _execute_command(self, target_node: Any, *args: Any, **kwargs: Any) -> Any:
         run: Any = super()._execute_command
         try:
             return run(target_node, *args, **kwargs)
         except (ConnectionError, TimeoutError) as error:
             raise once_in_cluster(error) from error
+
+
+def _client_of(node: Any) -> Any:
+    """Return this package's client for a node, or None if redis-py must run the node's calls."""
+    connection = node.redis_connection
+    known, client = getattr(node, "_undercroft", (None, None))
+    if connection is None or known is connection:
+        return client if connection is not None else None
+    pool = connection.connection_pool
+    if type(pool) is ConnectionPool:
+        client = RemoteRedis(connection_pool=pool)
+        client = client if client._short else None
+    else:
+        client = None
+    node._undercroft = (connection, client)
+    return client
 
 
 def _by_url(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +118,11 @@ def _by_url(kwargs: dict[str, Any]) -> dict[str, Any]:
         name = f"[{host}]" if ":" in host else host
         url = f"{scheme}://{name}:{port or 6379}"
     tls = url.startswith("rediss://")
-    plugged = {"url": url, "connection_class": SSLConnection if tls else Connection}
+    plugged = {
+        "url": url,
+        "connection_class": SSLConnection if tls else Connection,
+        "connection_pool_class": ConnectionPool,
+    }
     return plugged | kwargs | {"url": url}
 
 
