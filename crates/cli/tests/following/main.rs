@@ -9,6 +9,7 @@ mod filter;
 mod forward;
 mod lag;
 mod promotion;
+mod resync;
 mod served;
 mod sources;
 mod storm;
