@@ -140,20 +140,22 @@ fn replicas_have_the_data_of_the_store() {
 
 #[test]
 fn cut_connection_of_a_replica_continues_with_the_next_change() {
-    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
-        return;
-    };
-    let mut control = Client::connect(pair.ours.address()).expect("it accepts");
-    let set = ["CONFIG", "SET", "repl-backlog-size", "64mb"];
-    control.call(set).expect("a reply");
-    pair.follow();
-    pair.compare();
-    for _ in 0..8 {
-        pair.change(500);
-        let kill = ["CLIENT", "KILL", "TYPE", "replica"];
-        assert_eq!(control.call(kill).expect("a reply"), Reply::Integer(1));
-        pair.change(500);
+    for kind in [Kind::Redis, Kind::Undercroft] {
+        let Some(mut pair) = Pair::start(seed(), kind, &[]) else {
+            return;
+        };
+        let mut control = Client::connect(pair.ours.address()).expect("it accepts");
+        let set = ["CONFIG", "SET", "repl-backlog-size", "64mb"];
+        control.call(set).expect("a reply");
+        pair.follow();
         pair.compare();
+        for _ in 0..8 {
+            pair.change(500);
+            let kill = ["CLIENT", "KILL", "TYPE", "replica"];
+            assert_eq!(control.call(kill).expect("a reply"), Reply::Integer(1));
+            pair.change(500);
+            pair.compare();
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::data::{Pair, settings};
 /// More clients than a server has threads.
 const CLIENTS: usize = 200;
 
-fn signal(server: &Server, signal: Signal) {
+pub(crate) fn signal(server: &Server, signal: Signal) {
     let pid = Pid::from_raw(server.pid().cast_signed()).expect("a process");
     kill_process(pid, signal).expect("the server runs");
 }
