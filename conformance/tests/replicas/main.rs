@@ -2,7 +2,7 @@
 //!
 //! - `absence`: a sender that was away while many changes were made.
 //! - `data`: replicas have the data of the store.
-//! - `limits`: replicas that do not read what they are sent.
+//! - `limits`: keys that replicas cannot receive, and replicas that do not read.
 //! - `messages`: messages of PUBLISH and SPUBLISH.
 //! - `older`: replicas older than Redis 7.0.
 //! - `played`: a replica that the test plays.

@@ -22,6 +22,8 @@ pub(super) struct Commands {
     pub(super) database: Option<usize>,
     /// Whether Redis 5.0 must understand the commands.
     pub(super) is_old: bool,
+    /// Whether feeds were left out.
+    pub(super) has_feeds: bool,
 }
 
 impl Commands {
@@ -63,7 +65,9 @@ impl Commands {
     /// Adds the commands that give a key its state in a replica, whatever its state was there.
     pub(super) fn set(&mut self, database: usize, key: &[u8], state: Option<&KeyState>) {
         self.select(database);
-        let Some(state) = state.filter(|state| state.value_type != ValueType::Feed) else {
+        let is_feed = state.is_some_and(|state| state.value_type == ValueType::Feed);
+        self.has_feeds |= is_feed;
+        let Some(state) = state.filter(|_| !is_feed) else {
             return self.add(&[b"DEL", key]);
         };
         let items = &state.items;

@@ -38,6 +38,8 @@ pub struct Sender {
     piece: u64,
     /// Whether Redis 5.0 must understand the next changes.
     is_old: bool,
+    /// Whether changes of feeds were left out.
+    has_feeds: bool,
 }
 
 /// The part of the stream's transaction that is in the backlog, but not yet part of the stream.
@@ -103,6 +105,7 @@ impl Sender {
             is_after_data_set: true,
             piece: PIECE,
             is_old,
+            has_feeds: false,
         })
     }
 
@@ -125,6 +128,11 @@ impl Sender {
     /// Returns the stream, as it was after the last call of [`send`](Self::send).
     pub fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// Returns whether changes of feeds, which replicas do not know, were left out.
+    pub fn has_left_out_feeds(&self) -> bool {
+        self.has_feeds
     }
 
     /// Must be called before a data set is taken for a replica, while no changes are sent.
@@ -203,11 +211,13 @@ impl Sender {
             None => {
                 let mut commands = self.commands();
                 encode(store, needs, &mut commands)?;
+                self.has_feeds |= commands.has_feeds;
                 commands.into_transaction()
             }
             Some(mut unsent) => {
                 encode(store, needs, &mut unsent.commands)?;
                 unsent.commands.end_transaction();
+                self.has_feeds |= unsent.commands.has_feeds;
                 appended = unsent.appended + take(&mut unsent.commands, store)?;
                 Vec::new()
             }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
-use std::sync::atomic::Ordering;
 
 use undercroft_commands::session::ReplicaOptions;
 use undercroft_engine::keyspace::Snapshot;
@@ -12,7 +11,6 @@ use undercroft_links::save::{Own, SaveError, SaveOptions, save};
 
 use super::publisher::new_id;
 use super::socket::Socket;
-use crate::log::log;
 use crate::shared::state::Shared;
 
 /// Sends a data set in the form that the replica understands.
@@ -37,13 +35,13 @@ pub(super) fn send(
         let (mut out, saved) = save(store, snapshot, out, &save_options, &mut |_| true)?;
         out.write_all(&mark)?;
         out.flush()?;
-        tell_left_out(server, &saved.left_out);
+        tell_about(server, &saved.left_out);
         return Ok(());
     }
     // The length comes first, so the data set is written to a file that has no name.
     let file = BufWriter::with_capacity(64 << 10, tempfile::tempfile()?);
     let (file, saved) = save(store, snapshot, file, &save_options, &mut |_| true)?;
-    tell_left_out(server, &saved.left_out);
+    tell_about(server, &saved.left_out);
     let mut file: File = file.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.rewind()?;
     write!(socket, "${}\r\n", saved.length)?;
@@ -56,9 +54,8 @@ pub(super) fn send(
     }
 }
 
-fn tell_left_out(server: &Shared, left_out: &Own) {
-    let told = &server.replicas.has_told_left_out;
-    if !left_out.is_empty() && !told.swap(true, Ordering::Relaxed) {
-        log(format_args!("replicas do not receive {left_out}"));
+fn tell_about(server: &Shared, left_out: &Own) {
+    if !left_out.is_empty() {
+        server.replicas.tell_left_out(format_args!("{left_out}"));
     }
 }

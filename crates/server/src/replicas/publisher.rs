@@ -217,7 +217,11 @@ fn send(
         return Ok(None);
     };
     sender.set_version(terms.version);
-    match sender.send(store, (after, terms.most), &new_id)? {
+    let sent = sender.send(store, (after, terms.most), &new_id)?;
+    if sender.has_left_out_feeds() {
+        registered.tell_left_out(format_args!("feeds"));
+    }
+    match sent {
         Sent::Nothing => Ok(None),
         Sent::Changes => Ok(Some((*sender.stream(), true))),
         Sent::Restarted => {

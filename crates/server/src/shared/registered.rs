@@ -1,11 +1,13 @@
 //! All replicas, and the stream that they receive.
 
-use std::sync::atomic::AtomicBool;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use undercroft_engine::Stream;
 use undercroft_links::send::Sender;
 
+use crate::log::log;
 use crate::shared::replica::Replica;
 
 /// All replicas of the server.
@@ -15,7 +17,7 @@ pub(crate) struct Registered {
     /// Notified when WAIT needs acknowledgements.
     pub(crate) wanted: Condvar,
     /// Whether the log has named the keys that replicas do not receive.
-    pub(crate) has_told_left_out: AtomicBool,
+    has_told_left_out: AtomicBool,
     /// Whether another process sends the changes of the store, as of the last look. It decides how many
     /// replicas changes require.
     pub(crate) is_sent_by_another: AtomicBool,
@@ -55,6 +57,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Registered {
+    /// Names in the log, once, the keys that replicas do not receive.
+    pub(crate) fn tell_left_out(&self, left_out: fmt::Arguments<'_>) {
+        if !self.has_told_left_out.swap(true, Ordering::Relaxed) {
+            log(format_args!("replicas do not receive {left_out}"));
+        }
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
