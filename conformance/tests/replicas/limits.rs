@@ -114,6 +114,9 @@ fn replica_that_does_not_read_is_closed_at_the_limit_and_catches_up() {
             pair.describe()
         );
     }
+    // The server has no other reason: it still had memory for the backlog.
+    let reason = "bytes were not sent yet (client-output-buffer-limit)";
+    assert!(pair.ours.log().contains(reason), "{}", pair.describe());
     signal(&pair.replica, Signal::CONT);
     pair.change(500);
     pair.compare();
