@@ -134,6 +134,8 @@ class ClusterPipeline(redis.asyncio.cluster.ClusterPipeline):
     redis-py runs transactions, and pipelines with a command whose node is not obvious.
     """
 
+    __slots__ = ()
+
     async def execute(
         self, raise_on_error: bool = True, allow_redirections: bool = True
     ) -> list[Any]:

@@ -77,10 +77,10 @@ class RedisCluster(redis.asyncio.RedisCluster):
 
     def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> Any:
         """Return a pipeline: a queue of commands that are sent to all nodes together."""
-        pipeline = super().pipeline(transaction, shard_hint)
+        pipeline: Any = super().pipeline(transaction, shard_hint)
         if type(pipeline) is redis.asyncio.cluster.ClusterPipeline:
-            made: Any = ClusterPipeline
-            pipeline = made(self, transaction)
+            kind: Any = ClusterPipeline
+            pipeline.__class__ = kind
         return pipeline
 
     async def initialize(self, *args: Any, **kwargs: Any) -> Any:
