@@ -65,8 +65,8 @@ impl Connection {
         self.write().await
     }
 
-    /// Writes the output. An encrypted socket that accepts no more bytes buffers the last ones until
-    /// it is flushed.
+    /// Writes the output. An encrypted socket buffers bytes until it is flushed, if the socket
+    /// accepts no more, or if the task has made all operations that the runtime lets it make in a turn.
     async fn write(&mut self) -> Result<()> {
         let sent = match self.socket.write_all(&self.output).await {
             Ok(()) => self.socket.flush().await,

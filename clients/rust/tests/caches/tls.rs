@@ -1,11 +1,10 @@
 //! Tests encrypted connections.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use undercroft::{Cache as _, CacheOptions, Error, Pool, PooledCache, SetOptions};
 
 use crate::support::redis::Redis;
@@ -76,35 +75,10 @@ async fn server_certificates_are_verified() {
     }
 }
 
-/// Starts a proxy that takes little data at a time from clients, so that their sockets are full.
-/// Returns its port.
-fn slow_proxy(port: u16) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let own = listener.local_addr().expect("an address").port();
-    std::thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let server = TcpStream::connect(("127.0.0.1", port)).expect("the server");
-            let ends = (client.try_clone(), server.try_clone());
-            let (mut from, mut to) = (server, client);
-            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-            std::thread::spawn(move || {
-                let (Ok(mut from), Ok(mut to)) = ends else {
-                    return;
-                };
-                let mut room = [0; 512];
-                while let Ok(count @ 1..) = from.read(&mut room) {
-                    if to.write_all(&room[..count]).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    own
-}
-
+/// The runtime lets a task make a limited number of operations in a turn. A socket then accepts no more
+/// bytes, although it has room, and encrypted bytes wait until the socket is flushed.
 #[tokio::test]
-async fn large_values_reach_a_server_that_reads_slowly() {
+async fn many_calls_of_one_task_are_sent_completely() {
     let directory = tempfile::tempdir().expect("a directory");
     if certificates(directory.path()).is_none() {
         return;
@@ -121,26 +95,22 @@ async fn large_values_reach_a_server_that_reads_slowly() {
     let Some(redis) = Redis::start_with_tls(&arguments) else {
         return;
     };
-    let port = redis.tls("").rsplit(':').next().map(str::parse);
-    let port = slow_proxy(port.expect("a port").expect("a number"));
-    let url = format!("rediss://127.0.0.1:{port}?ssl_ca_certs={}", file("ca.pem"));
-    let options = CacheOptions::new().deadline(Duration::from_secs(30));
-    let pooled = PooledCache::open(&url, options).expect("a cache");
-    let shared = undercroft::cache_with(&url, options).expect("a cache");
-    for size in [5_000_000, 5_000_001, 6_000_000] {
-        let large = vec![b'x'; size];
-        pooled.set(b"key", &large).await.expect("set");
-        let found = pooled.get(b"key").await.expect("get");
-        assert!(found.as_deref() == Some(&large[..]));
-        shared.set(b"key", &large).await.expect("set");
-        let mut batch = undercroft::pipe();
-        batch
-            .cmd("SET")
-            .arg(("key", &large))
-            .ignore()
-            .cmd("STRLEN")
-            .arg("key");
-        let (length,): (usize,) = batch.query_async(&pooled).await.expect("replies");
-        assert_eq!(length, size);
+    let url = format!("{}?ssl_ca_certs={}", redis.tls("127.0.0.1"), file("ca.pem"));
+    let options = CacheOptions::new()
+        .connections(200)
+        .deadline(Duration::from_secs(30));
+    let cache = PooledCache::open(&url, options).expect("a cache");
+    for _ in 0..10 {
+        let calls = (0..200).map(|number: u32| {
+            let cache = &cache;
+            async move {
+                let key = number.to_le_bytes();
+                cache.set(&key, &key).await.expect("set");
+                cache.get(&key).await.expect("get")
+            }
+        });
+        for (number, found) in (0_u32..).zip(join_all(calls).await) {
+            assert_eq!(found.as_deref(), Some(&number.to_le_bytes()[..]));
+        }
     }
 }
