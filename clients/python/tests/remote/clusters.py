@@ -16,7 +16,7 @@ import redis
 
 SLOTS = 16384
 # The limit of a wait that only a hang exceeds.
-PATIENCE = 300
+PATIENCE = 120
 
 
 def spare_port() -> int:
@@ -81,9 +81,10 @@ class Cluster:
             assert time.monotonic() < until, "the cluster does not change"
             time.sleep(0.01)
 
-    def owner(self, slot: int) -> int:
-        """Return the port of the master that serves a slot, according to the first node."""
-        for low, high, master, *_ in self.nodes[self.ports[0]].execute_command("CLUSTER SLOTS"):
+    def owner(self, slot: int, port: int | None = None) -> int:
+        """Return the port of the master that serves a slot, according to a node."""
+        node = self.nodes[port or self.ports[0]]
+        for low, high, master, *_ in node.execute_command("CLUSTER SLOTS"):
             if low <= slot <= high:
                 return int(master[1])
         raise AssertionError(f"no node serves slot {slot}")
@@ -108,9 +109,18 @@ class Cluster:
         return moved
 
     def end_move(self, slot: int, target: int) -> None:
-        """Give a slot to its new master."""
-        for port in (target, *(port for port in self.ports if port != target)):
-            self.nodes[port].execute_command("CLUSTER SETSLOT", slot, "NODE", self.name(target))
+        """Give a slot to its new master, and wait until all masters agree.
+
+        A node that is told can still believe an older message of another node, so all are told
+        again if they do not agree.
+        """
+
+        def is_told() -> bool:
+            for port in (target, *(port for port in self.ports if port != target)):
+                self.nodes[port].execute_command("CLUSTER SETSLOT", slot, "NODE", self.name(target))
+            return all(self.owner(slot, port) == target for port in self.ports)
+
+        self.wait_for(is_told)
 
 
 @contextmanager

@@ -1,10 +1,7 @@
 """Tests calls to a real cluster whose nodes the client finds by itself."""
 
 import asyncio
-import itertools
 import os
-import threading
-import time
 from typing import Any
 
 import pytest
@@ -12,7 +9,7 @@ import redis
 import redis.asyncio
 import undercroft
 import undercroft.asyncio
-from clusters import PATIENCE, Cluster, cluster
+from clusters import Cluster, cluster
 from conftest import Run
 from redis.crc import key_slot
 
@@ -20,29 +17,6 @@ from redis.crc import key_slot
 def value_of(number: int, turn: int) -> bytes:
     """Return a value that names its key, so that another key's reply is noticed."""
     return b"%d:%d:" % (number, turn) * 3
-
-
-def again(call: Any) -> Any:
-    """Call a function until the nodes agree on their slots and answer."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return call()
-        except redis.RedisError:
-            assert time.monotonic() < until
-            # Leave the processor to the nodes, and to the thread that moves the slots.
-            time.sleep(0.01)
-
-
-async def again_async(call: Any) -> Any:
-    """Await what a function returns, like `again`."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return await call()
-        except redis.RedisError:
-            assert time.monotonic() < until
-            await asyncio.sleep(0.01)
 
 
 def is_of(number: int, value: bytes) -> bool:
@@ -160,88 +134,6 @@ def test_redirections_are_followed_and_remembered() -> None:
         before = whole.nodes[source].execute_command("INFO", "errorstats")
         client.get(keys[0])
         assert whole.nodes[source].execute_command("INFO", "errorstats") == before
-        client.close()
-
-
-def test_slots_move_under_load(run: Run) -> None:
-    """Threads and tasks change keys while all slots of some keys move to and fro."""
-    keys = 30
-
-    def read(pipe: Any, numbers: range) -> Any:
-        for number in numbers:
-            pipe.get(f"load:{number}")
-        return pipe
-
-    def change_once(client: Any, numbers: range, turn: int) -> None:
-        expected = [value_of(number, turn) for number in numbers]
-        for number, value in zip(numbers, expected, strict=True):
-            again(lambda number=number, value=value: client.set(f"load:{number}", value))
-        found = [again(lambda number=number: client.get(f"load:{number}")) for number in numbers]
-        assert found == expected
-        assert again(lambda: read(client.pipeline(), numbers).execute()) == expected
-
-    async def change_together(client: Any, numbers: range, turn: int) -> None:
-        expected = [value_of(number, turn) for number in numbers]
-
-        async def change(number: int) -> None:
-            value = value_of(number, turn)
-            await again_async(lambda: client.set(f"load:{number}", value))
-
-        async def get(number: int) -> Any:
-            return await again_async(lambda: client.get(f"load:{number}"))
-
-        await asyncio.gather(*map(change, numbers))
-        assert await asyncio.gather(*map(get, numbers)) == expected
-        found = await again_async(lambda: read(client.pipeline(), numbers).execute())
-        assert found == expected
-
-    def thread(client: Any, first: int, errors: list[Exception], stop: threading.Event) -> None:
-        try:
-            for turn in itertools.count():
-                if stop.is_set():
-                    break
-                change_once(client, range(first, keys, 3), turn)
-        except Exception as error:
-            errors.append(error)
-
-    async def task(client: Any, first: int, stop: threading.Event) -> None:
-        for turn in itertools.count():
-            if stop.is_set():
-                break
-            await change_together(client, range(first, keys, 3), turn)
-
-    with cluster() as whole:
-        client = undercroft.RedisCluster.from_url(whole.url)
-        errors: list[Exception] = []
-        stop = threading.Event()
-
-        def move_slots() -> None:
-            try:
-                for number in range(keys):
-                    slot, source, target = moving(whole, f"load:{number}")
-                    whole.begin_move(slot, source, target)
-                    whole.move_keys(slot, source, target)
-                    whole.end_move(slot, target)
-            except Exception as error:
-                errors.append(error)
-            finally:
-                stop.set()
-
-        async def main() -> None:
-            async with undercroft.asyncio.RedisCluster.from_url(whole.url) as client:
-                await task(client, 2, stop)
-
-        threads = [threading.Thread(target=thread, args=(client, n, errors, stop)) for n in (0, 1)]
-        threads.append(threading.Thread(target=move_slots))
-        for each in threads:
-            each.start()
-        try:
-            run(main())
-        finally:
-            stop.set()
-            for each in threads:
-                each.join()
-            assert errors == []
         client.close()
 
 

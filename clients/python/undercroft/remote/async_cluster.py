@@ -32,15 +32,14 @@ class NodeClients:
 
     def __init__(self) -> None:
         """Create no client yet."""
-        self._clients: dict[str, tuple[Any, RemoteRedis | None]] = {}
+        self._clients: dict[str, RemoteRedis | None] = {}
 
     def of(self, node: Any) -> RemoteRedis | None:
         """Return the client of a node, or None if redis-py must run the node's calls."""
-        known, client = self._clients.get(node.name, (None, None))
-        if known is not node:
-            client = _client(node)
-            self._clients[node.name] = node, client
-        return client
+        # redis-py creates other objects for the same nodes each time it looks for the nodes.
+        if node.name not in self._clients:
+            self._clients[node.name] = _client(node)
+        return self._clients[node.name]
 
     def asked(self, cluster: Any, error: AskError) -> RemoteRedis | None:
         """Return the client of the node that a redirection names, if the node is known."""
@@ -51,7 +50,7 @@ class NodeClients:
         """Close the clients of all other nodes once their calls have ended."""
         left = [name for name in self._clients if name not in nodes]
         for name in left:
-            _, client = self._clients.pop(name)
+            client = self._clients.pop(name)
             if client is not None:
                 await client.retire()
 
