@@ -1,5 +1,6 @@
 //! A sender that was away while many changes were made sends them in pieces.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -18,11 +19,10 @@ const LENGTH: usize = 800;
 /// The most memory of the server that sends them: a fraction of the changes.
 const MEMORY_MAX: u64 = 24 << 20;
 
-#[test]
-fn many_changes_are_sent_in_little_memory() {
-    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &["streams"]) else {
-        return;
-    };
+/// Starts a store and a replica, which has its data from a further server. Returns them, and the
+/// address, the store and the port of that server.
+fn followed(without: &[&str]) -> Option<(Pair, Address, PathBuf, u16, Further)> {
+    let mut pair = Pair::start(seed(), Kind::Redis, without)?;
     let store = pair.ours.store();
     let port = spare_port();
     let source = Address::Tcp(format!("127.0.0.1:{port}"));
@@ -30,6 +30,14 @@ fn many_changes_are_sent_in_little_memory() {
     drop(connect(&source));
     pair.follow_at(&source);
     pair.compare_at(&source);
+    Some((pair, source, store, port, sender))
+}
+
+#[test]
+fn many_changes_are_sent_in_little_memory() {
+    let Some((mut pair, source, store, port, sender)) = followed(&["streams"]) else {
+        return;
+    };
     drop(sender);
     let mut writer = Client::connect(pair.ours.address()).expect("it accepts");
     let value = "v".repeat(LENGTH);
@@ -66,16 +74,9 @@ const LARGE_MEMORY_MAX: u64 = 80 << 20;
 
 #[test]
 fn few_changes_of_large_values_are_sent_in_little_memory() {
-    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
+    let Some((pair, source, store, port, sender)) = followed(&[]) else {
         return;
     };
-    let store = pair.ours.store();
-    let port = spare_port();
-    let source = Address::Tcp(format!("127.0.0.1:{port}"));
-    let sender = Further::start(&store, port);
-    drop(connect(&source));
-    pair.follow_at(&source);
-    pair.compare_at(&source);
     drop(sender);
     let mut writer = Client::connect(pair.ours.address()).expect("it accepts");
     let value = "v".repeat(LARGE);
@@ -124,16 +125,9 @@ const CHANGES: usize = 150_000;
 
 #[test]
 fn no_command_fails_in_a_replica_after_many_changes() {
-    let Some(mut pair) = Pair::start(seed(), Kind::Redis, &[]) else {
+    let Some((mut pair, source, store, port, sender)) = followed(&[]) else {
         return;
     };
-    let store = pair.ours.store();
-    let port = spare_port();
-    let source = Address::Tcp(format!("127.0.0.1:{port}"));
-    let sender = Further::start(&store, port);
-    drop(connect(&source));
-    pair.follow_at(&source);
-    pair.compare_at(&source);
     let mut random = fastrand::Rng::with_seed(seed());
     let mut writer = Client::connect(pair.ours.address()).expect("it accepts");
     let mut change_many = || {

@@ -255,24 +255,6 @@ impl Wire {
         }
     }
 
-    /// Send the commands of a redis-py pipeline and return their replies.
-    ///
-    /// The list includes error replies. Messages that arrive in the meantime are appended to
-    /// `messages`. Return None without sending anything if a command needs redis-py's own
-    /// processing.
-    fn exchange<'py>(
-        &mut self,
-        py: Python<'py>,
-        commands: &Bound<'py, PyList>,
-        messages: &Bound<'py, PyList>,
-        timeout: Option<f64>,
-    ) -> PyResult<Option<Bound<'py, PyList>>> {
-        match self.begin_exchange(py, commands, timeout)? {
-            true => self.end_exchange(py, messages, timeout).map(Some),
-            false => Ok(None),
-        }
-    }
-
     /// Send the commands of a redis-py pipeline.
     ///
     /// `end_exchange` must be called before the next command. Return False without sending anything if
@@ -296,7 +278,10 @@ impl Wire {
         Ok(true)
     }
 
-    /// Return the replies to the commands that `begin_exchange` sent, as `exchange` does.
+    /// Return the replies to the commands that `begin_exchange` sent.
+    ///
+    /// The list includes error replies. Messages that arrive in the meantime are appended to
+    /// `messages`.
     fn end_exchange<'py>(
         &mut self,
         py: Python<'py>,

@@ -99,6 +99,27 @@ def test_pipelines_give_the_same_results_as_redis_py(raise_on_error: bool) -> No
         theirs.close()
 
 
+def test_pipelines_that_redis_py_encodes_have_the_same_results() -> None:
+    with cluster() as whole:
+        options = {"health_check_interval": 30, "decode_responses": True}
+        ours = undercroft.RedisCluster.from_url(whole.url, **options)
+        theirs = redis.RedisCluster(host="127.0.0.1", port=whole.ports[0], **options)
+        results = []
+        for client in (ours, theirs):
+            client.flushall()
+            pipe = client.pipeline()
+            # The reply to DUMP is not text.
+            pipe.set("a", 1).set("b", 2).incr("c").dump("a").get("b").lpush("c", "x").get("c")
+            found = pipe.execute(raise_on_error=False)
+            results.append(
+                [each if not isinstance(each, Exception) else str(each) for each in found]
+            )
+        assert results[0] == results[1]
+        assert results[0][3].startswith(b"\x00")
+        ours.close()
+        theirs.close()
+
+
 def moving(whole: Cluster, key: str) -> tuple[int, int, int]:
     """Return the slot of a key, its master, and another master."""
     slot = key_slot(key.encode())

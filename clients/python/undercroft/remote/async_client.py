@@ -245,6 +245,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         await share.stop()
         for link in list(share.links):
             link.retire()
+        await self.connection_pool.disconnect(inuse_connections=False)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Close the connections. Using the client again opens new connections.

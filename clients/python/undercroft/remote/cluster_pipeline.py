@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError
 from undercroft.remote.at_most_once import once_in_cluster
 from undercroft.remote.cluster_routes import REDIRECTED
 from undercroft.remote.command_kinds import is_repeatable
-from undercroft.remote.replies import shape_all
+from undercroft.remote.replies import NEVER_DECODE, shape_all
 
 if TYPE_CHECKING:
     from undercroft.remote.cluster_routes import Routes
@@ -114,10 +114,13 @@ class ClusterPipeline(redis.cluster.ClusterPipeline):
                         connection.send_packed_command(packed)
                         begun[-1] = (client, connection, [], places)
                 except (ConnectionError, TimeoutError) as error:
+                    # The server may have received some of the commands.
+                    connection.disconnect()
                     begun.pop()
                     client.connection_pool.give(connection)
+                    lost = _lost(error)
                     for place in places:
-                        results[place] = error
+                        results[place] = lost
             while begun:
                 client, connection, some, places = begun[0]
                 self._received(client, connection, (some, places), commands, results)
@@ -157,13 +160,18 @@ class ClusterPipeline(redis.cluster.ClusterPipeline):
                 replies = connection.end_exchange()
             else:
                 some = [commands[place] for place in places]
-                replies = [connection._next(True) for _ in some]
+                replies = [connection._next(NEVER_DECODE not in more) for _, more in some]
             shape_all(client.response_callbacks, some, replies)
         except (ConnectionError, TimeoutError) as error:
             connection.disconnect()
-            error.may_have_run = True  # type: ignore[union-attr]
-            replies = [once_in_cluster(error)] * len(places)
-            for reply in replies:
-                reply.may_have_run = True
+            replies = [_lost(error)] * len(places)
         for place, reply in zip(places, replies, strict=True):
             results[place] = reply
+
+
+def _lost(error: ConnectionError | TimeoutError) -> Exception:
+    """Return the error of commands that may have run."""
+    error.may_have_run = True  # type: ignore[union-attr]
+    lost = once_in_cluster(error)
+    lost.may_have_run = True  # type: ignore[attr-defined]
+    return lost

@@ -2,7 +2,8 @@
 
 Most commands have one key, their first argument, and go to the master of its slot. redis-py takes
 several times the duration of such a call to select the node, because it also handles all other
-commands. It still handles every other call, every redirection, and every lost connection.
+commands. It still handles every other call, every lost connection, and redirections of threads'
+calls.
 """
 
 from __future__ import annotations

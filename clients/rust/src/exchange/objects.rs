@@ -38,6 +38,9 @@ use crate::remote::Pool;
 /// The maximum length of a string on a server, in bytes.
 const LENGTH_MAX: usize = 512 << 20;
 
+/// The longest expiry in milliseconds that every server accepts, which adds its own time to it.
+const TTL_MAX: u128 = i64::MAX as u128 / 2;
+
 /// Returns the object at a key and deletes it. Deletes no value that is not an object.
 const TAKE: &str = "local start = redis.call('GETRANGE', KEYS[1], 0, 7) \
     if start == '' and redis.call('EXISTS', KEYS[1]) == 0 then return nil end \
@@ -256,7 +259,7 @@ fn put_remote(
     let mut set = cmd("SET");
     set.arg((object_key(&id), whole));
     if let Some(ttl) = ttl {
-        set.arg(("PX", ttl.as_millis().clamp(1, i64::MAX as u128) as u64));
+        set.arg(("PX", ttl.as_millis().clamp(1, TTL_MAX) as u64));
     }
     set.exec(pool)?;
     Ok(id)

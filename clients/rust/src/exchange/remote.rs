@@ -233,7 +233,9 @@ impl RemoteChannel {
         loop {
             self.recall_at_times()?;
             // Register the holder before it has a message to recall, with a deadline after this sleep.
-            let deadline = self.time()? + (self.visibility + SLICE).as_millis() as i64;
+            let lasts = self.visibility.saturating_add(SLICE).as_millis();
+            let lasts = i64::try_from(lasts).unwrap_or(i64::MAX);
+            let deadline = self.time()?.saturating_add(lasts);
             let mut pipeline = pipe();
             let known = (&self.consumers, deadline, consumer);
             pipeline.atomic().cmd("ZADD").arg(known).ignore();

@@ -172,6 +172,11 @@ fn a_held_message_returns_when_it_is_dropped_or_its_holder_is_late() {
             (held.text(), jobs.len().expect("a length")),
             (Some("first"), 1)
         );
+        // A visibility beyond the clock's range means no limit.
+        let endless = channel(pool, "endless").visibility(Duration::MAX);
+        endless.send("kept").expect("room");
+        let kept = endless.recv_held(LONG).expect("held").expect("in time");
+        assert!(kept.ack().expect("an acknowledgement"));
         // Another client takes the second message, and then waits for the one that is not
         // acknowledged in time.
         let other = channel(pool, "jobs");
@@ -268,6 +273,8 @@ fn objects_on_a_server_expire_and_are_taken_once() {
             assert!(objects.contains(b"wrong").expect("a state"), "it stays");
         }
         let id = objects.put_bytes(&[1; 50_000], None).expect("room");
+        let lasting = objects.put_bytes(b"lasting", Some(Duration::MAX));
+        assert!(objects.del(&lasting.expect("room")).expect("deleted"));
         let taken = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tempfile::TempDir;
 use undercroft::{Cache as _, CacheOptions, Error, Pool, PooledCache, SetOptions};
 
 use crate::support::redis::Redis;
@@ -38,25 +39,29 @@ fn certificates(directory: &Path) -> Option<()> {
     Some(())
 }
 
-#[tokio::test]
-async fn server_certificates_are_verified() {
+/// Starts a Redis server with a certificate from the CA in the returned directory.
+fn start() -> Option<(TempDir, Redis)> {
     let directory = tempfile::tempdir().expect("a directory");
-    if certificates(directory.path()).is_none() {
-        return;
-    }
+    certificates(directory.path())?;
     let file = |name: &str| directory.path().join(name).display().to_string();
-    let arguments = [
+    let redis = Redis::start_with_tls(&[
         "--tls-cert-file",
         &file("certificate.pem"),
         "--tls-key-file",
         &file("key.pem"),
         "--tls-auth-clients",
         "no",
-    ];
-    let Some(redis) = Redis::start_with_tls(&arguments) else {
+    ])?;
+    Some((directory, redis))
+}
+
+#[tokio::test]
+async fn server_certificates_are_verified() {
+    let Some((directory, redis)) = start() else {
         return;
     };
-    let url = |host: &str| format!("{}?ssl_ca_certs={}", redis.tls(host), file("ca.pem"));
+    let authority = directory.path().join("ca.pem").display().to_string();
+    let url = |host: &str| format!("{}?ssl_ca_certs={}", redis.tls(host), authority);
     crate::contract::check_all(&url("127.0.0.1")).await;
 
     let pool = Pool::open(&url("127.0.0.1"), CacheOptions::new()).expect("a pool");
@@ -79,23 +84,11 @@ async fn server_certificates_are_verified() {
 /// bytes, although it has room, and encrypted bytes wait until the socket is flushed.
 #[tokio::test]
 async fn many_calls_of_one_task_are_sent_completely() {
-    let directory = tempfile::tempdir().expect("a directory");
-    if certificates(directory.path()).is_none() {
-        return;
-    }
-    let file = |name: &str| directory.path().join(name).display().to_string();
-    let arguments = [
-        "--tls-cert-file",
-        &file("certificate.pem"),
-        "--tls-key-file",
-        &file("key.pem"),
-        "--tls-auth-clients",
-        "no",
-    ];
-    let Some(redis) = Redis::start_with_tls(&arguments) else {
+    let Some((directory, redis)) = start() else {
         return;
     };
-    let url = format!("{}?ssl_ca_certs={}", redis.tls("127.0.0.1"), file("ca.pem"));
+    let authority = directory.path().join("ca.pem").display().to_string();
+    let url = format!("{}?ssl_ca_certs={}", redis.tls("127.0.0.1"), authority);
     let options = CacheOptions::new()
         .connections(200)
         .deadline(Duration::from_secs(30));

@@ -265,11 +265,11 @@ impl Sender {
     }
 
     /// Appends the commands for many changes, or changes of large values, to the backlog, and moves
-    /// `ends` to the changes after them. Their keys are read one after the other, so they are part of a transaction that
-    /// is completed with the keys that have changed meanwhile. Changes that are made faster than they are
-    /// appended are left to that end. Continues the transaction of `unsent`, if there is one. Returns
-    /// `None` if the replicas need a data set: the transaction is too long, or databases were swapped or
-    /// emptied, whose keys have an order.
+    /// `ends` to the changes after them. Their keys are read one after the other, so they are part of a
+    /// transaction that is completed with the keys that have changed meanwhile. Changes that are made
+    /// faster than they are appended are left to that end. Continues the transaction of `unsent`, if
+    /// there is one. Returns `None` if the replicas need a data set: the transaction is too long, or
+    /// databases were swapped or emptied, whose keys have an order.
     fn append_pieces(
         &self,
         store: &Store,
